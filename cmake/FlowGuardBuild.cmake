@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+# Build rules of the source tree: one static library a folder, named fg_<folder>.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_LINK_WHAT_YOU_USE OFF)
+
+find_package(Threads REQUIRED)
+
+# Flags of our own code; not of those who embed it.
+add_library(fg_options INTERFACE)
+target_compile_options(fg_options INTERFACE
+  -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wnon-virtual-dtor -Wold-style-cast
+  $<$<BOOL:${FLOWGUARD_WERROR}>:-Werror>
+  # The cell table compares and swaps 16 bytes at once.
+  $<$<STREQUAL:${CMAKE_SYSTEM_PROCESSOR},x86_64>:-mcx16>)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  target_compile_options(fg_options INTERFACE -Wthread-safety)
+endif()
+
+# fg_library(FOLDER SOURCES a.cc ... [DEPS fg_base ...] [PRIVATE_DEPS yaml-cpp ...])
+function(fg_library folder)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;PRIVATE_DEPS" ${ARGN})
+  if(ARG_SOURCES)
+    add_library(fg_${folder} STATIC ${ARG_SOURCES})
+    target_include_directories(fg_${folder} PUBLIC ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
+    target_link_libraries(fg_${folder} PUBLIC ${ARG_DEPS} PRIVATE fg_options ${ARG_PRIVATE_DEPS})
+  else()
+    add_library(fg_${folder} INTERFACE)
+    target_include_directories(fg_${folder} INTERFACE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
+    target_link_libraries(fg_${folder} INTERFACE ${ARG_DEPS})
+  endif()
+endfunction()
+
+# fg_test(NAME SOURCES a_test.cc ... [DEPS ...] [LABELS long])
+# One executable; ctest runs it as one test.
+function(fg_test name)
+  if(NOT FLOWGUARD_TESTS)
+    return()
+  endif()
+  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;DEPS;LABELS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
+  target_link_libraries(${name} PRIVATE fg_options ${ARG_DEPS} GTest::gmock GTest::gtest GTest::gtest_main Threads::Threads)
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 120)
+  endif()
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
+endfunction()
+
+# fg_fuzzer(NAME SOURCES x_fuzz.cc DEPS ...): libFuzzer with clang; with any
+# compiler a test named NAME replays the corpus in tests/fuzz/corpus/NAME.
+function(fg_fuzzer name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  set(corpus ${PROJECT_SOURCE_DIR}/tests/fuzz/corpus/${name})
+  if(FLOWGUARD_FUZZ)
+    add_executable(${name} ${ARG_SOURCES})
+    target_link_libraries(${name} PRIVATE fg_options ${ARG_DEPS} Threads::Threads -fsanitize=fuzzer)
+    set_property(GLOBAL APPEND PROPERTY FLOWGUARD_FUZZERS ${name})
+  elseif(FLOWGUARD_TESTS)
+    add_executable(${name}_replay ${ARG_SOURCES} ${PROJECT_SOURCE_DIR}/tests/fuzz/replay_main.cc)
+    target_link_libraries(${name}_replay PRIVATE fg_options ${ARG_DEPS} Threads::Threads)
+    add_test(NAME ${name}_replay COMMAND ${name}_replay ${corpus})
+    set_tests_properties(${name}_replay PROPERTIES TIMEOUT 60)
+  endif()
+endfunction()
+
+function(fg_add_folders)
+  foreach(folder ${ARGN})
+    if(EXISTS ${PROJECT_SOURCE_DIR}/src/${folder}/CMakeLists.txt)
+      add_subdirectory(${PROJECT_SOURCE_DIR}/src/${folder})
+    endif()
+  endforeach()
+endfunction()

@@ -1,0 +1,1 @@
+# Filled in by the install rules of the core library.

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Rules as plain data.  A rule file is parsed into this model, and a program may
+// fill it in by hand; either way Guard::Create and Guard::Reload check it whole
+// and name what is wrong.  The text form is described in docs/rules.md.
+//
+// Threads: plain values.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "flowguard/time.h"
+
+namespace flowguard {
+
+// Named by what they guarantee; bounds and state sizes are in docs/algorithms.md.
+enum class Algorithm : uint8_t {
+  kTokenBucket,
+  kLeakyBucket,
+  kSlidingLog,
+  kSlidingBuckets,
+  kSlidingWindow,
+  kFixedWindow,
+  kWeightedAverage,
+};
+
+enum class RuleKind : uint8_t { kLimit, kConcurrency, kAccess };
+
+// Where a rule's cells live.
+enum class Scope : uint8_t { kLocal, kShared };
+
+// What a shared rule does while its store cannot answer.
+enum class StoreFailurePolicy : uint8_t { kLocal, kOpen, kClosed };
+
+// `limit` units per `window`.  limit 0 refuses everything.
+struct Rate {
+  int64_t limit = 0;
+  Duration window{};
+
+  friend bool operator==(const Rate&, const Rate&) = default;
+};
+
+// What a request is about.  Both empty: every request.
+struct Target {
+  // "order:create", "order:*" (prefix), or empty.
+  std::string resource;
+  // "POST /orders/{id}", "/partner/**", "GET|HEAD /a/*", or empty.  `*` stands for
+  // one segment, `**` (last) for any number of them, none included.
+  std::string route;
+
+  friend bool operator==(const Target&, const Target&) = default;
+};
+
+// One limit value with its burst; the per-value exceptions of a keyed rule.
+struct Override {
+  std::string value;  // compared with the first dimension of `by`
+  Rate rate;
+  std::optional<int64_t> burst;
+
+  friend bool operator==(const Override&, const Override&) = default;
+};
+
+// Costs that are known only afterwards: reserve now, settle with the actual cost.
+struct Cost {
+  int64_t reserve = 1;             // units taken at entry when the request names none
+  std::string settle;              // "header:x-usage-tokens": where the gateway reads the actual cost
+  int64_t max_debt = 0;            // units an entry may overdraw, paid off by later requests
+
+  friend bool operator==(const Cost&, const Cost&) = default;
+};
+
+enum class RefuseBody : uint8_t { kProblem, kUnified, kText };
+
+// How a refusal looks to a client.
+struct Refuse {
+  int status = 0;  // 0: by kind (limit 429, concurrency 503, access 403)
+  std::string message;
+  std::vector<std::pair<std::string, std::string>> headers;
+  std::optional<RefuseBody> body;  // unset: as the server is configured
+
+  friend bool operator==(const Refuse&, const Refuse&) = default;
+};
+
+// Instead of a refusal: let the request go on, marked, so that the application
+// (or the gateway's upstream) serves the cheaper answer.
+struct Degrade {
+  bool enabled = false;
+  std::string header;   // request header set for the upstream, "x-degraded: 1" by default
+  int status = 0;       // or answer with this status and body at once (0: pass on marked)
+  std::string body;
+  std::string content_type;
+
+  friend bool operator==(const Degrade&, const Degrade&) = default;
+};
+
+// Lists of allowed and denied values by dimension.  A value matches exactly, as a
+// CIDR block (dimension ip), or by a trailing '*'.  deny wins; with an allow list,
+// what is not on it is refused.
+struct AccessList {
+  std::string dimension;
+  std::vector<std::string> values;
+
+  friend bool operator==(const AccessList&, const AccessList&) = default;
+};
+
+struct Rule {
+  std::string name;  // unique within a set
+  bool enabled = true;
+  bool shadow = false;  // decided and counted, not enforced
+  RuleKind kind = RuleKind::kLimit;
+  Target on;
+
+  // kLimit
+  Rate rate;
+  std::optional<int64_t> burst;  // token_bucket only; default: limit
+  Algorithm algorithm = Algorithm::kTokenBucket;
+  int buckets = 10;              // sliding_buckets only
+  Duration wait{};               // token_bucket and leaky_bucket only
+  bool count_refused = false;
+  Cost cost;
+  Scope scope = Scope::kLocal;
+  StoreFailurePolicy on_store_failure = StoreFailurePolicy::kLocal;
+
+  // kConcurrency
+  int64_t concurrency = 0;
+
+  // kLimit and kConcurrency
+  std::vector<std::string> by;   // dimensions of the key; empty: one cell for all
+  std::vector<Override> overrides;
+
+  // kAccess
+  std::vector<AccessList> allow;
+  std::vector<AccessList> deny;
+
+  Refuse refuse;
+  Degrade degrade;
+
+  // Where the rule was written, "rules.yaml:12:5"; for messages only, and no part
+  // of its identity.
+  std::string origin;
+};
+
+enum class MissingPolicy : uint8_t { kShare, kSkip, kRefuse };
+
+// How a named dimension is found in a request, and what happens when it is not.
+struct DimensionSpec {
+  std::string name;              // "tenant"
+  std::string source;            // "header:x-tenant-id", "cookie:sid", "query:t", "path:id", "ip", "method"
+  MissingPolicy missing = MissingPolicy::kShare;
+  std::string missing_value;     // kShare: the value that all such requests share
+  bool trim = false;
+  bool lower = false;
+
+  friend bool operator==(const DimensionSpec&, const DimensionSpec&) = default;
+};
+
+// Which of several matching rules of one kind apply.
+enum class MatchMode : uint8_t { kAll, kMostSpecific };
+
+struct RuleSet {
+  std::vector<Rule> rules;
+  std::vector<DimensionSpec> dimensions;
+  MatchMode match = MatchMode::kAll;
+};
+
+}  // namespace flowguard

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Rules as text: the FlowGuard YAML of docs/rules.md.  Part of FlowGuard::text.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "flowguard/result.h"
+#include "flowguard/rule.h"
+
+namespace flowguard {
+
+struct ParsedRules {
+  RuleSet rules;
+  std::vector<std::string> warnings;  // "rules.yaml:3:5: ..."
+};
+
+// Errors: kInvalidArgument, one line per fault, each "file:line:column: what was
+// found; what is allowed", with "did you mean" for a misspelt word.
+Result<ParsedRules> ParseRules(std::string_view yaml, std::string_view file_name);
+
+// One rule from the short form of the command line:
+//   N/unit [burst B] [per DIMENSION[,DIMENSION]] [algorithm NAME] [on "METHOD /route"]
+Result<Rule> ParseLimit(std::string_view text);
+
+}  // namespace flowguard

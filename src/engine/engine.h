@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The engine: rule snapshot + cells -> decision, as a resumable state machine.
+//
+// It never waits and does no I/O.  Begin either answers, or leaves in the Attempt
+// the remote takes that the decision needs; the driver takes them through a
+// QuotaStore and calls Resume with the outcomes.
+//
+//   Begin ──────────────► kDone: attempt.decision()
+//     └─► kRemote ─ store ─► Resume ─► kDone
+//   kDone with Verdict::kWait (mode kEnter) ─ timer ─► Continue ─► kDone
+//   any time: Cancel (gives back) · admitted: Settle (exactly once)
+//
+// Order of a decision: access, local limits, concurrency, shared limits.  All or
+// nothing: what earlier rules took is given back when a later one refuses.
+//
+// Threads: Begin, Resume, Continue, Cancel and Settle from any thread, on
+// different attempts at once; one attempt is used by one thread at a time.  Load
+// is serialised inside.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "flowguard/decision.h"
+#include "flowguard/result.h"
+#include "flowguard/rule.h"
+#include "flowguard/time.h"
+
+namespace flowguard::rules {
+struct Dimension;
+}
+
+namespace flowguard::engine {
+
+class Attempt;
+struct RemoteTake;
+struct TakeOutcome;
+
+// A request as the engine sees it.
+class RequestView {
+ public:
+  virtual ~RequestView() = default;
+
+  // The value of a dimension that the engine does not know itself (it knows `path:`
+  // captures and `method`).  data() == nullptr: the request has none.  The view
+  // stays valid until Begin returns; `scratch` is room for values that must be
+  // composed (an address prefix, a joined header).
+  virtual std::string_view Value(const rules::Dimension& dimension,
+                                 std::span<char> scratch) const noexcept = 0;
+
+  std::string_view resource;
+  std::string_view method;
+  std::string_view path;  // normalised, no query
+  int64_t cost = 0;       // 0: what each rule reserves
+};
+
+enum class Mode : uint8_t {
+  kCheck,  // take rates; look at concurrency
+  kEnter,  // take rates and concurrency; to be settled
+  kPeek,   // take nothing
+};
+
+enum class Step : uint8_t { kDone, kRemote };
+
+struct EngineOptions {
+  size_t cell_capacity = 100'000;
+  size_t state_bytes = 64 << 20;
+  uint64_t hash_seed = 0;
+  bool remote_allowed = false;     // a QuotaStore exists
+  int fallback_nodes = 0;          // share for on_store_failure: local; see QuotaStore::Nodes
+};
+
+// Counters of one rule, monotone over reloads (they belong to the rule's name).
+struct RuleCounters {
+  std::string rule;
+  RuleKind kind = RuleKind::kLimit;
+  bool shadow = false;
+  bool loaded = false;         // false: the rule is gone from the current set
+  uint64_t passed = 0;         // requests that the rule let through
+  uint64_t refused = 0;
+  uint64_t shadow_refused = 0;
+  uint64_t degraded = 0;
+  uint64_t waited = 0;
+  uint64_t wait_ns = 0;        // sum of waits handed out
+  uint64_t failed_after = 0;   // admitted calls that settled as errors
+  int64_t inflight = 0;        // concurrency rules
+};
+
+struct EngineCounters {
+  std::vector<RuleCounters> rules;
+  uint64_t decisions = 0;
+  uint64_t unmatched = 0;          // requests that no rule matched
+  uint64_t clock_backward = 0;
+  uint64_t generation = 0;         // of the rule set; counts loads
+  uint64_t reload_failures = 0;
+  size_t cells = 0;                // live or claimable cells in use (approximate)
+  size_t cells_capacity = 0;
+  size_t cells_bytes = 0;
+  uint64_t cell_evictions = 0;
+  size_t state_bytes = 0;
+  uint64_t state_evictions = 0;
+};
+
+// One matching rule, for `explain` and the status endpoint.
+struct Explanation {
+  std::string rule;
+  std::string matched_by;     // "route POST /orders/{id}"
+  std::string key;            // "ip=192.0.2.7"; secrets are not hidden here
+  Decision decision;          // as a peek
+};
+
+class Engine {
+ public:
+  explicit Engine(const EngineOptions& options);
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  // Checks and compiles `rules`, then swaps them in at one instant.
+  // Errors: kInvalidArgument, everything that is wrong, a line each; the current
+  // rules stay.
+  Result<void> Load(const RuleSet& rules);
+
+  Step Begin(Attempt& attempt, const RequestView& request, Mode mode, Instant now) noexcept;
+  Step Resume(Attempt& attempt, std::span<const TakeOutcome> outcomes, Instant now) noexcept;
+  // After a kWait decision in mode kEnter: the wait is over, takes concurrency.
+  Step Continue(Attempt& attempt, Instant now) noexcept;
+  // Gives back everything that the attempt took.  No-op on an idle attempt.
+  void Cancel(Attempt& attempt, Instant now) noexcept;
+  void Settle(Attempt& attempt, Outcome outcome, std::optional<int64_t> actual_cost,
+              Instant now) noexcept;
+
+  // Every rule that matches, with key and numbers; takes nothing.
+  [[nodiscard]] std::vector<Explanation> Explain(const RequestView& request, Instant now) const;
+  [[nodiscard]] EngineCounters Counters() const;
+  // The rules as loaded.
+  [[nodiscard]] RuleSet Rules() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace flowguard::engine
