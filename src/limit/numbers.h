@@ -15,11 +15,11 @@ namespace flowguard::limit {
 // retry_after == 0; wait > 0 only when allowed.
 struct Numbers {
   bool allowed = false;
-  int64_t limit = 0;        // units that can be had at once at most
-  int64_t remaining = 0;    // units, after this decision
-  Duration reset_after{};   // until the whole quota is there again
-  Duration retry_after{};   // least wait for this cost; kNever: waiting does not help
-  Duration wait{};          // allowed, but only after this long (booked already)
+  int64_t limit = 0;       // units that can be had at once at most
+  int64_t remaining = 0;   // units, after this decision
+  Duration reset_after{};  // until the whole quota is there again
+  Duration retry_after{};  // least wait for this cost; kNever: waiting does not help
+  Duration wait{};         // allowed, but only after this long (booked already)
 };
 
 // Proof of a take: what is needed to give it back.  `mark` belongs to the

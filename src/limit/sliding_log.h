@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Sliding log: at most `limit` units in every window, exactly, whatever the timing.
+//
+// A ring of `limit` slots, each holding the instant at which its unit leaves the window
+// (0: never used).  n units go iff the n-th oldest slot is free by now, and they
+// replace the n oldest.  Windows are half-open: a unit taken at s leaves at s + W.
+//
+// Guarantee: of limit + 1 units in a row the last replaced the first, so it came at
+// least W after it.
+//
+// State: words [0] oldest slot, [1] debt, [2..] the ring; 8*limit + 16 bytes a key, so
+// the limit is bounded (kSlidingLogLimitMax).  Only admissions are stored.
+//
+// Invariants
+//   (1) The ring is sorted from its oldest slot on, also when time stamps are late.
+//   (2) debt > 0 implies that every slot was taken when the debt was made; it takes
+//       slots as they free, before any later request.
+//
+// Threads: the caller holds a lock on the state.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "flowguard/result.h"
+
+#include "limit/numbers.h"
+
+namespace flowguard::limit {
+
+struct SlidingLog {
+  struct Spec {
+    int64_t limit = 0;      // units; 0: everything is refused
+    int64_t window_ns = 1;  // W
+    int64_t max_debt = 0;   // units
+  };
+
+  // Errors: kInvalidArgument naming the field, what was found and what is allowed
+  // (limit and max_debt: at most kSlidingLogLimitMax).
+  static Result<Spec> Make(const Config& config);
+  [[nodiscard]] static size_t Words(const Spec& spec) noexcept;
+
+  // Requires: cost >= 0 (0: peek), now >= 0, state.size() == Words(spec).
+  // A refusal writes nothing, save the repair after a step back of the clock by more
+  // than kLateStampMax (no slot stays taken longer than a window from now).
+  // Cost: O(cost + log limit).
+  static Numbers Decide(const Spec& spec, std::span<uint64_t> state, Instant now, int64_t cost,
+                        Receipt& receipt) noexcept;
+  [[nodiscard]] static Numbers Look(const Spec& spec, std::span<const uint64_t> state, Instant now,
+                                    int64_t cost) noexcept;
+  // Removes the units of the take that are still in the window.  They pay debt first.
+  // Cost: O(units taken since).
+  static void GiveBack(const Spec& spec, std::span<uint64_t> state, const Receipt& receipt,
+                       Instant now) noexcept;
+  // Takes free slots now and, as debt, the next ones to free; at most max_debt of those.
+  static void Charge(const Spec& spec, std::span<uint64_t> state, int64_t units,
+                     Instant now) noexcept;
+  // Takes min(cost, remaining).  allowed: all of `cost`.
+  static Numbers TakeUpTo(const Spec& spec, std::span<uint64_t> state, Instant now, int64_t cost,
+                          Receipt& receipt) noexcept;
+  // When the state equals a fresh one.
+  [[nodiscard]] static Instant KeepUntil(const Spec& spec,
+                                         std::span<const uint64_t> state) noexcept;
+};
+
+}  // namespace flowguard::limit

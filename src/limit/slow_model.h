@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Slow and obvious models of the algorithms, written from their definitions and not
+// from their code: token levels, lists of time stamps, maps of counts.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "flowguard/rule.h"
+
+#include "limit/numbers.h"
+#include "limit/wide.h"
+
+namespace flowguard::limit {
+
+// Requires of callers: time never steps back.
+class Model {
+ public:
+  virtual ~Model() = default;
+  // Whether `cost` (>= 1) units may go at `now` (perhaps after a wait).
+  [[nodiscard]] virtual bool Fits(int64_t now, int64_t cost) = 0;
+  // Takes them; result: what GiveBack needs.
+  virtual int64_t Take(int64_t now, int64_t cost) = 0;
+  virtual void GiveBack(int64_t now, int64_t cost, int64_t mark) = 0;
+  virtual void Charge(int64_t now, int64_t units) = 0;
+};
+
+// Token bucket by its level, in units of 1/T token; leaky_bucket with capacity wait + T.
+class LevelModel : public Model {
+ public:
+  LevelModel(const Config& config, bool leaky)
+      : interval_((config.rate.window.count() + config.rate.limit - 1) / config.rate.limit),
+        wait_(leaky ? 0 : config.wait.count()),
+        leaky_(leaky) {
+    const int64_t burst = config.burst == 0 ? config.rate.limit : config.burst;
+    capacity_ = leaky ? config.wait.count() + interval_ : burst * interval_;
+    floor_ = -wait_ - config.max_debt * interval_;
+    level_ = capacity_;
+  }
+  bool Fits(int64_t now, int64_t cost) override {
+    Refill(now);
+    return cost * interval_ <= capacity_ && level_ - cost * interval_ >= -wait_;
+  }
+  int64_t Take(int64_t now, int64_t cost) override {
+    Refill(now);
+    level_ -= cost * interval_;
+    return FullAt(now);
+  }
+  void GiveBack(int64_t now, int64_t cost, int64_t mark) override {
+    Refill(now);
+    if (leaky_ && FullAt(now) != mark) return;  // someone queued behind
+    level_ = std::min(level_ + std::clamp<int64_t>(mark - now, 0, cost * interval_), capacity_);
+  }
+  void Charge(int64_t now, int64_t units) override {
+    Refill(now);
+    if (level_ > floor_) level_ = std::max(level_ - units * interval_, floor_);
+  }
+
+ private:
+  [[nodiscard]] int64_t FullAt(int64_t now) const { return now + capacity_ - level_; }
+  void Refill(int64_t now) {
+    level_ = std::min(capacity_, level_ + (now - last_));
+    last_ = now;
+  }
+  int64_t interval_, capacity_ = 0, floor_ = 0, wait_;
+  bool leaky_;
+  int64_t level_ = 0, last_ = 0;
+};
+
+// Every unit's stamp, in a list; a debt that becomes stamps as stamps leave the window.
+class LogModel : public Model {
+ public:
+  explicit LogModel(const Config& config)
+      : limit_(config.rate.limit), window_(config.rate.window.count()), most_(config.max_debt) {}
+  bool Fits(int64_t now, int64_t cost) override {
+    Settle(now);
+    return Live(now) + debt_ + cost <= limit_;
+  }
+  int64_t Take(int64_t now, int64_t cost) override {
+    Settle(now);
+    stamps_.insert(stamps_.end(), static_cast<size_t>(cost), now);
+    return now;
+  }
+  void GiveBack(int64_t now, int64_t cost, int64_t mark) override {
+    Settle(now);
+    const int64_t present = std::min(cost, std::count(stamps_.begin(), stamps_.end(), mark));
+    for (int64_t unit = 0; unit < present; ++unit) {
+      if (debt_ > 0) {
+        --debt_;
+      } else {
+        stamps_.erase(std::find(stamps_.begin(), stamps_.end(), mark));
+      }
+    }
+  }
+  void Charge(int64_t now, int64_t units) override {
+    Settle(now);
+    while (units > 0 && Live(now) + debt_ < limit_) {
+      stamps_.push_back(now);
+      --units;
+    }
+    debt_ = std::min(debt_ + units, most_);
+  }
+
+ private:
+  [[nodiscard]] int64_t Live(int64_t now) const {
+    return std::count_if(stamps_.begin(), stamps_.end(),
+                         [&](int64_t stamp) { return stamp > now - window_; });
+  }
+  void Settle(int64_t now) {
+    std::sort(stamps_.begin(), stamps_.end());
+    while (!stamps_.empty() && stamps_.front() <= now - window_) {
+      const int64_t freed_at = stamps_.front() + window_;
+      stamps_.erase(stamps_.begin());
+      if (debt_ > 0) {
+        --debt_;
+        stamps_.push_back(freed_at);
+      }
+    }
+  }
+  int64_t limit_, window_, most_, debt_ = 0;
+  std::vector<int64_t> stamps_;
+};
+
+// Counts by slice of time: buckets or windows.  Subclasses say what is used.
+class SlicedModel : public Model {
+ public:
+  SlicedModel(const Config& config, int64_t slice)
+      : limit_(config.rate.limit), slice_(slice), most_(config.rate.limit + config.max_debt) {}
+  bool Fits(int64_t now, int64_t cost) override { return Used(now) + cost <= limit_; }
+  int64_t Take(int64_t now, int64_t cost) override {
+    counts_[now / slice_] += cost;
+    return now / slice_;
+  }
+  void GiveBack(int64_t, int64_t cost, int64_t mark) override {
+    counts_[mark] -= std::min(cost, counts_[mark]);
+  }
+  void Charge(int64_t now, int64_t units) override {
+    counts_[now / slice_] += std::clamp<int64_t>(most_ - Used(now), 0, units);
+  }
+
+ protected:
+  [[nodiscard]] virtual int64_t Used(int64_t now) const = 0;
+  [[nodiscard]] int64_t Count(int64_t slice) const {
+    const auto found = counts_.find(slice);
+    return found == counts_.end() ? 0 : found->second;
+  }
+  int64_t limit_, slice_, most_;
+  std::map<int64_t, int64_t> counts_;
+};
+
+class BucketsModel : public SlicedModel {
+ public:
+  explicit BucketsModel(const Config& config)
+      : SlicedModel(config, (config.rate.window.count() + config.buckets - 1) / config.buckets),
+        buckets_(config.buckets) {}
+
+ protected:
+  [[nodiscard]] int64_t Used(int64_t now) const override {
+    int64_t used = 0;
+    for (int64_t back = 0; back <= buckets_; ++back)
+      used += Count(now / slice_ - back);
+    return used;
+  }
+  int64_t buckets_;
+};
+
+class WindowModel : public SlicedModel {
+ public:
+  explicit WindowModel(const Config& config) : SlicedModel(config, config.rate.window.count()) {}
+
+ protected:
+  [[nodiscard]] int64_t Used(int64_t now) const override {
+    const Int128 left = slice_ - now % slice_;
+    const Int128 share = left * Count(now / slice_ - 1);
+    return Count(now / slice_) + static_cast<int64_t>((share + slice_ - 1) / slice_);
+  }
+};
+
+class AverageModel : public SlicedModel {
+ public:
+  explicit AverageModel(const Config& config) : SlicedModel(config, config.rate.window.count()) {}
+  bool Fits(int64_t now, int64_t cost) override {
+    const Int128 elapsed = now % slice_;
+    const Int128 weighted =
+        elapsed * Count(now / slice_) + (Int128{slice_} - elapsed) * Count(now / slice_ - 1);
+    return weighted / slice_ < limit_ && Count(now / slice_) + cost <= limit_;
+  }
+
+ protected:
+  [[nodiscard]] int64_t Used(int64_t now) const override { return Count(now / slice_); }
+};
+
+// Fixed windows, unit by unit: charged units go to the first window with room.
+class FixedModel : public SlicedModel {
+ public:
+  explicit FixedModel(const Config& config) : SlicedModel(config, config.rate.window.count()) {}
+  void Charge(int64_t now, int64_t units) override {
+    int64_t window = now / slice_;
+    int64_t room = most_;
+    for (const auto& [index, count] : counts_)
+      room -= index >= window ? count : 0;
+    for (int64_t left = std::min(units, room); left > 0; ++window) {
+      const int64_t booked = std::min(left, limit_ - Count(window));
+      counts_[window] += booked;
+      left -= booked;
+    }
+  }
+  // What was carried over moves up.
+  void GiveBack(int64_t now, int64_t cost, int64_t mark) override {
+    const int64_t window = now / slice_;
+    if (mark < window) return;
+    int64_t used = 0;
+    for (const auto& [index, count] : counts_)
+      used += index >= window ? count : 0;
+    counts_.erase(counts_.lower_bound(window), counts_.end());
+    most_ += limit_;  // no cap on what was there already
+    Charge(now, std::max<int64_t>(used - cost, 0));
+    most_ -= limit_;
+  }
+
+ protected:
+  [[nodiscard]] int64_t Used(int64_t now) const override { return Count(now / slice_); }
+};
+
+inline std::unique_ptr<Model> MakeModel(Algorithm algorithm, const Config& config) {
+  switch (algorithm) {
+    case Algorithm::kTokenBucket:
+      return std::make_unique<LevelModel>(config, false);
+    case Algorithm::kLeakyBucket:
+      return std::make_unique<LevelModel>(config, true);
+    case Algorithm::kSlidingLog:
+      return std::make_unique<LogModel>(config);
+    case Algorithm::kSlidingBuckets:
+      return std::make_unique<BucketsModel>(config);
+    case Algorithm::kSlidingWindow:
+      return std::make_unique<WindowModel>(config);
+    case Algorithm::kFixedWindow:
+      return std::make_unique<FixedModel>(config);
+    case Algorithm::kWeightedAverage:
+      return std::make_unique<AverageModel>(config);
+  }
+  return nullptr;
+}
+
+}  // namespace flowguard::limit

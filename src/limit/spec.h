@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Any algorithm with its numbers: the closed set of algorithms, chosen by a switch.
+//
+// State of a key: one word for token_bucket, leaky_bucket and fixed_window (8 bytes; an
+// instant in ns after which the key may be forgotten; 0: never seen); words() words, all
+// zero when fresh, for the others.  What each call means is said in the header of the
+// algorithm.
+//
+// Threads: immutable once made; the caller owns the state that it passes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <variant>
+
+#include "flowguard/result.h"
+#include "flowguard/rule.h"
+#include "flowguard/time.h"
+
+#include "base/check.h"
+#include "limit/fixed_window.h"
+#include "limit/leaky_bucket.h"
+#include "limit/numbers.h"
+#include "limit/sliding_buckets.h"
+#include "limit/sliding_log.h"
+#include "limit/sliding_window.h"
+#include "limit/token_bucket.h"
+#include "limit/weighted_average.h"
+
+namespace flowguard::limit {
+
+class AnySpec {
+ public:
+  // Errors: kInvalidArgument naming the field, what was found and what is allowed.
+  static Result<AnySpec> Make(Algorithm algorithm, const Config& config);
+
+  [[nodiscard]] Algorithm algorithm() const noexcept { return algorithm_; }
+  [[nodiscard]] bool one_word() const noexcept { return words_ == 1; }
+  // Words of state a key: 1, or the size of the span.
+  [[nodiscard]] size_t words() const noexcept { return words_; }
+  // Units that can be had at once at most, as in Numbers.
+  [[nodiscard]] int64_t limit() const noexcept { return limit_; }
+  // As configured.
+  [[nodiscard]] Duration window() const noexcept { return window_; }
+
+  // --- one-word algorithms.  Requires: one_word().
+  // A word that differs after the call is written back, also after a refusal.
+  Numbers Decide(int64_t& word, Instant now, int64_t cost, Receipt& receipt) const noexcept {
+    if (algorithm_ == Algorithm::kTokenBucket) [[likely]] {
+      return TokenBucket::Decide(*std::get_if<TokenBucket::Spec>(&spec_), word, now, cost, receipt);
+    }
+    return DecideOther(word, now, cost, receipt);
+  }
+  [[nodiscard]] Numbers Look(int64_t word, Instant now, int64_t cost) const noexcept {
+    Receipt receipt;
+    return Decide(word, now, cost, receipt);
+  }
+  void GiveBack(int64_t& word, const Receipt& receipt, Instant now) const noexcept;
+  void Charge(int64_t& word, int64_t units, Instant now) const noexcept;
+  Numbers TakeUpTo(int64_t& word, Instant now, int64_t cost, Receipt& receipt) const noexcept;
+
+  // --- the others.  Requires: !one_word(), state.size() == words().
+  Numbers Decide(std::span<uint64_t> state, Instant now, int64_t cost,
+                 Receipt& receipt) const noexcept;
+  [[nodiscard]] Numbers Look(std::span<const uint64_t> state, Instant now,
+                             int64_t cost) const noexcept;
+  void GiveBack(std::span<uint64_t> state, const Receipt& receipt, Instant now) const noexcept;
+  void Charge(std::span<uint64_t> state, int64_t units, Instant now) const noexcept;
+  Numbers TakeUpTo(std::span<uint64_t> state, Instant now, int64_t cost,
+                   Receipt& receipt) const noexcept;
+  // When the state equals a fresh one; an instant in the past: now already.
+  [[nodiscard]] Instant KeepUntil(std::span<const uint64_t> state) const noexcept;
+
+  // --- reload
+  // Whether states of `old` can be read as they are: the same algorithm, and for windows
+  // and logs the same window and number of words.  Always so between two token_buckets or
+  // leaky_buckets: debt is kept in time.
+  [[nodiscard]] bool CanRead(const AnySpec& old) const noexcept;
+  // Carries the state of a key over where CanRead is false: what is used under `old` counts
+  // as taken now, up to the new limit, and an exhausted key stays exhausted.
+  // Requires: neither is one_word(); `to` is fresh.
+  void Adopt(const AnySpec& old, std::span<const uint64_t> from, std::span<uint64_t> to,
+             Instant now) const noexcept;
+
+ private:
+  using Specs =
+      std::variant<TokenBucket::Spec, LeakyBucket::Spec, SlidingLog::Spec, SlidingBuckets::Spec,
+                   SlidingWindow::Spec, FixedWindow::Spec, WeightedAverage::Spec>;
+
+  AnySpec(Algorithm algorithm, const Config& config, const Specs& spec, size_t words) noexcept
+      : algorithm_(algorithm), words_(words), window_(config.rate.window), spec_(spec) {}
+  Numbers DecideOther(int64_t& word, Instant now, int64_t cost, Receipt& receipt) const noexcept;
+
+  Algorithm algorithm_;
+  size_t words_;
+  int64_t limit_ = 0;
+  Duration window_;
+  Specs spec_;
+};
+
+}  // namespace flowguard::limit
