@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rules/check_rule.h"
+
+#include <algorithm>
+#include <string>
+
+#include "base/bounds.h"
+#include "rules/dimension_table.h"
+#include "rules/route.h"
+
+namespace flowguard::rules {
+
+namespace {
+
+const Rule kDefaults;
+constexpr size_t kLogBytesUsual = 64 * 1024;  // a key
+
+std::string Found(int64_t value) {
+  return "found " + std::to_string(value);
+}
+
+void CheckBetween(std::string_view field, int64_t value, int64_t least, int64_t most,
+                  FaultsAt& faults) {
+  if (value >= least && value <= most) return;
+  faults.Error(field,
+               Found(value) + "; allowed " + std::to_string(least) + " to " + std::to_string(most));
+}
+
+void CheckName(const std::string& name, FaultsAt& faults) {
+  constexpr std::string_view kAllowed = "allowed are letters, digits and . _ : / - @";
+  if (name.empty()) {
+    faults.Error("name", "missing; every rule has a name of its own");
+    return;
+  }
+  if (name.size() > base::kRuleNameBytesMax)
+    faults.Error("name", Found(static_cast<int64_t>(name.size())) + " bytes; at most " +
+                             std::to_string(base::kRuleNameBytesMax) + " are allowed");
+  for (size_t i = 0; i < name.size(); ++i) {
+    const char c = name[i];
+    const bool good = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                      std::string_view("._:/-@").find(c) != std::string_view::npos;
+    if (good) continue;
+    faults.Error("name", "found a character at column " + std::to_string(i + 1) +
+                             " that a name cannot have; " + std::string(kAllowed));
+    return;
+  }
+}
+
+void CheckTarget(const Target& on, FaultsAt& faults) {
+  if (!on.resource.empty()) {
+    auto pattern = ParseResource(on.resource);
+    if (!pattern.ok()) faults.Error("on.resource", pattern.error().message);
+  }
+  if (!on.route.empty()) {
+    auto route = ParseRoute(on.route);
+    if (!route.ok()) faults.Error("on.route", route.error().message);
+  }
+}
+
+void CheckCost(const Rule& rule, FaultsAt& faults) {
+  const Cost& cost = rule.cost;
+  CheckBetween("cost.reserve", cost.reserve, 1, base::kCostMax, faults);
+  CheckBetween("cost.max_debt", cost.max_debt, 0, base::kLimitMax, faults);
+  if (!cost.settle.empty()) {
+    constexpr std::string_view kForm = "header:";
+    const std::string_view settle = cost.settle;
+    if (!settle.starts_with(kForm) || !IsToken(settle.substr(kForm.size())))
+      faults.Error("cost.settle",
+                   "found \"" + cost.settle + "\"; write header:NAME, a header of the response");
+  }
+  if (rule.algorithm == Algorithm::kLeakyBucket || rule.rate.limit <= 0) return;
+  const bool has_burst = rule.algorithm == Algorithm::kTokenBucket && rule.burst.has_value();
+  const int64_t capacity = has_burst ? *rule.burst : rule.rate.limit;
+  if (cost.reserve > capacity && capacity > 0)
+    faults.Error("cost.reserve", Found(cost.reserve) + "; above " + std::to_string(capacity) +
+                                     ", the most that can be had at once, no request could pass");
+}
+
+// What only one algorithm or another knows.
+void CheckAlgorithm(const Rule& rule, FaultsAt& faults) {
+  const Algorithm algorithm = rule.algorithm;
+  const bool bucket = algorithm == Algorithm::kTokenBucket;
+  if (rule.burst.has_value()) {
+    if (!bucket) {
+      faults.Misplaced("burst", "algorithm token_bucket");
+    } else if (*rule.burst <= 0) {
+      faults.Error("burst", Found(*rule.burst) +
+                                "; at least 1, or leave it away (then it is the limit); to refuse "
+                                "everything write limit 0");
+    } else if (rule.rate.limit == 0) {
+      faults.Error("burst", Found(*rule.burst) + " beside limit 0, which refuses everything");
+    }
+  }
+  if (algorithm == Algorithm::kSlidingBuckets) {
+    CheckBetween("buckets", rule.buckets, 1, base::kBucketsMax, faults);
+  } else if (rule.buckets != kDefaults.buckets) {
+    faults.Misplaced("buckets", "algorithm sliding_buckets");
+  }
+  if (rule.wait != Duration{} && !bucket && algorithm != Algorithm::kLeakyBucket)
+    faults.Misplaced("wait", "algorithms token_bucket and leaky_bucket");
+  if (algorithm == Algorithm::kFixedWindow && !rule.shadow)
+    faults.Warning("algorithm",
+                   "fixed_window admits up to twice the limit around the edge of a window; it is "
+                   "for coarse counting, choose another to enforce a limit");
+  if (algorithm == Algorithm::kWeightedAverage)
+    faults.Warning("algorithm",
+                   "weighted_average admits up to twice the limit in a window, and lets a new "
+                   "client's first requests count for little");
+  const auto log_bytes = static_cast<size_t>(std::max<int64_t>(rule.rate.limit, 0)) * 8;
+  if (algorithm == Algorithm::kSlidingLog && log_bytes > kLogBytesUsual &&
+      rule.rate.limit <= base::kSlidingLogLimitMax)
+    faults.Warning("algorithm", "sliding_log keeps " + std::to_string(log_bytes) +
+                                    " bytes for every key at this limit");
+}
+
+void CheckLimit(const Rule& rule, FaultsAt& faults) {
+  if (rule.rate.limit < 0)
+    faults.Error("limit", Found(rule.rate.limit) + "; at least 0, which refuses everything");
+  if (rule.rate.window <= Duration{})
+    faults.Error("limit", "found a window of " + std::to_string(rule.rate.window.count()) +
+                              " ns; a rate is units per a positive duration, like 100/s");
+  CheckAlgorithm(rule, faults);
+  CheckCost(rule, faults);
+  if (rule.concurrency != 0) faults.Misplaced("concurrency", "rules of kind concurrency");
+  if (rule.scope == Scope::kLocal && rule.on_store_failure != kDefaults.on_store_failure)
+    faults.Misplaced("on_store_failure", "rules with scope shared");
+}
+
+// Fields that a rule of another kind than limit must leave as they are.
+void CheckNotLimit(const Rule& rule, FaultsAt& faults) {
+  constexpr std::string_view kOwner = "rules with a limit";
+  if (rule.rate != kDefaults.rate) faults.Misplaced("limit", kOwner);
+  if (rule.burst.has_value()) faults.Misplaced("burst", kOwner);
+  if (rule.algorithm != kDefaults.algorithm) faults.Misplaced("algorithm", kOwner);
+  if (rule.buckets != kDefaults.buckets) faults.Misplaced("buckets", kOwner);
+  if (rule.wait != kDefaults.wait) faults.Misplaced("wait", kOwner);
+  if (rule.count_refused) faults.Misplaced("count_refused", kOwner);
+  if (rule.cost != kDefaults.cost) faults.Misplaced("cost", kOwner);
+  if (rule.scope != kDefaults.scope) faults.Misplaced("scope: shared", kOwner);
+  if (rule.on_store_failure != kDefaults.on_store_failure)
+    faults.Misplaced("on_store_failure", kOwner);
+}
+
+void CheckAccess(const Rule& rule, FaultsAt& faults) {
+  CheckNotLimit(rule, faults);
+  constexpr std::string_view kOwner = "rules of kind limit or concurrency";
+  if (rule.concurrency != 0) faults.Misplaced("concurrency", "rules of kind concurrency");
+  if (!rule.by.empty()) faults.Misplaced("by", kOwner);
+  if (!rule.overrides.empty()) faults.Misplaced("overrides", kOwner);
+  if (rule.allow.empty() && rule.deny.empty())
+    faults.Error("access", "found neither allow nor deny; name at least one list");
+}
+
+}  // namespace
+
+void CheckRule(const Rule& rule, FaultsAt& faults) {
+  CheckName(rule.name, faults);
+  CheckTarget(rule.on, faults);
+  switch (rule.kind) {
+    case RuleKind::kLimit:
+      CheckLimit(rule, faults);
+      break;
+    case RuleKind::kConcurrency:
+      CheckNotLimit(rule, faults);
+      CheckBetween("concurrency", rule.concurrency, 1, base::kLimitMax, faults);
+      break;
+    case RuleKind::kAccess:
+      CheckAccess(rule, faults);
+      break;
+  }
+  if (rule.kind != RuleKind::kAccess) {
+    if (!rule.allow.empty()) faults.Misplaced("allow", "rules of kind access");
+    if (!rule.deny.empty()) faults.Misplaced("deny", "rules of kind access");
+  }
+  CheckAnswer(rule, faults);
+}
+
+std::string_view NameOf(Algorithm algorithm) noexcept {
+  switch (algorithm) {
+    case Algorithm::kTokenBucket:
+      return "token_bucket";
+    case Algorithm::kLeakyBucket:
+      return "leaky_bucket";
+    case Algorithm::kSlidingLog:
+      return "sliding_log";
+    case Algorithm::kSlidingBuckets:
+      return "sliding_buckets";
+    case Algorithm::kSlidingWindow:
+      return "sliding_window";
+    case Algorithm::kFixedWindow:
+      return "fixed_window";
+    case Algorithm::kWeightedAverage:
+      return "weighted_average";
+  }
+  return "unknown";
+}
+
+std::string_view NameOf(RuleKind kind) noexcept {
+  switch (kind) {
+    case RuleKind::kLimit:
+      return "limit";
+    case RuleKind::kConcurrency:
+      return "concurrency";
+    case RuleKind::kAccess:
+      return "access";
+  }
+  return "unknown";
+}
+
+bool IsWindowed(Algorithm algorithm) noexcept {
+  return algorithm != Algorithm::kTokenBucket && algorithm != Algorithm::kLeakyBucket;
+}
+
+}  // namespace flowguard::rules

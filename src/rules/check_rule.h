@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Checks of one rule by itself: that its fields belong to its kind and algorithm and
+// hold values that mean something.  What depends on other rules, on dimensions or on
+// the arithmetic of an algorithm is checked in compile.cc.
+#pragma once
+
+#include "flowguard/rule.h"
+
+#include "rules/faults.h"
+
+namespace flowguard::rules {
+
+// Name, target, and the fields of its kind and algorithm.
+void CheckRule(const Rule& rule, FaultsAt& faults);
+
+// What a client sees of a refusal or a degraded answer: statuses, and headers that
+// cannot smuggle a second header or change the framing of a message.
+void CheckAnswer(const Rule& rule, FaultsAt& faults);
+
+// The word for it in rules: "token_bucket".
+[[nodiscard]] std::string_view NameOf(Algorithm algorithm) noexcept;
+[[nodiscard]] std::string_view NameOf(RuleKind kind) noexcept;
+
+// Counts by windows, so that its cells mean nothing under another window.
+[[nodiscard]] bool IsWindowed(Algorithm algorithm) noexcept;
+
+}  // namespace flowguard::rules

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rules/compile.h"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "base/bounds.h"
+#include "base/hash.h"
+#include "rules/check_rule.h"
+#include "rules/dimension_table.h"
+#include "rules/faults.h"
+#include "rules/key.h"
+#include "rules/route.h"
+
+namespace flowguard::rules {
+
+namespace {
+
+void AppendPart(std::string& text, std::string_view part) {
+  const uint64_t size = part.size();
+  text.append(reinterpret_cast<const char*>(&size), sizeof size);
+  text.append(part);
+}
+
+// See Quota::identity.  The same in every process, for stores key by it.
+uint64_t IdentityOf(const Rule& rule, const std::vector<KeyPart>& by, Duration window) {
+  std::string text;
+  AppendPart(text, rule.name);
+  AppendPart(text, NameOf(rule.kind));
+  AppendPart(text, NameOf(rule.algorithm));
+  AppendPart(text, rule.scope == Scope::kShared ? "shared" : "local");
+  for (const KeyPart& part : by) {
+    AppendPart(text, part.dimension->name);
+    AppendPart(text, std::to_string(static_cast<int>(part.dimension->kind)));
+    AppendPart(text, part.dimension->argument);
+  }
+  if (rule.kind == RuleKind::kLimit && IsWindowed(rule.algorithm)) {
+    AppendPart(text, std::to_string(window.count()));
+    AppendPart(text, std::to_string(rule.buckets));
+  }
+  return base::Hash64(text, kSharedKeySeed);
+}
+
+limit::Config ConfigOf(const Rule& rule, const Rate& rate, std::optional<int64_t> burst) {
+  limit::Config config;
+  config.rate = rate;
+  config.burst = burst.value_or(0);
+  config.buckets = rule.algorithm == Algorithm::kSlidingBuckets ? rule.buckets : 0;
+  config.wait = rule.wait;
+  config.max_debt = rule.cost.max_debt;
+  return config;
+}
+
+std::string MatchedBy(const Target& on) {
+  if (on.resource.empty() && on.route.empty()) return "every request";
+  std::string text;
+  if (!on.route.empty()) text = "route " + on.route;
+  if (!on.resource.empty()) text += (text.empty() ? "resource " : " or resource ") + on.resource;
+  return text;
+}
+
+// One set on its way into a table.
+class Compiler {
+ public:
+  Compiler(const RuleSet& set, const CompileOptions& options)
+      : set_(set), options_(options), dimensions_(set.dimensions, faults_) {}
+
+  Result<RuleTable> Run() {
+    if (set_.rules.size() > base::kRulesMax)
+      return Error::InvalidArgument("rules: found " + std::to_string(set_.rules.size()) +
+                                    "; at most " + std::to_string(base::kRulesMax) +
+                                    " are allowed");
+    CollectDimensions();
+    table_.rules.reserve(set_.rules.size());
+    for (size_t i = 0; i < set_.rules.size(); ++i)
+      Add(i);
+    if (targets_parse_) {
+      auto matcher = Matcher::Build(set_.rules, set_.match);
+      if (matcher.ok()) {
+        table_.matcher = *std::move(matcher);
+      } else {
+        faults_.errors.push_back(std::move(matcher).error().message);
+      }
+    }
+    if (!faults_.errors.empty()) return Error::InvalidArgument(Joined(faults_.errors));
+    table_.dimensions = dimensions_.Take();  // moved: rules keep pointing into it
+    table_.warnings = std::move(faults_.warnings);
+    return std::move(table_);
+  }
+
+ private:
+  static std::string Joined(const std::vector<std::string>& lines) {
+    std::string text;
+    for (const std::string& line : lines)
+      text.append(text.empty() ? "" : "\n").append(line);
+    return text;
+  }
+
+  // Names every dimension once, so that pointers to them stay good from here on.
+  void CollectDimensions() {
+    for (const Rule& rule : set_.rules) {
+      for (const std::string& name : rule.by)
+        static_cast<void>(dimensions_.Find(name));  // told by Part, with its rule
+      for (const AccessList& list : rule.allow)
+        static_cast<void>(dimensions_.Find(list.dimension));
+      for (const AccessList& list : rule.deny)
+        static_cast<void>(dimensions_.Find(list.dimension));
+    }
+  }
+
+  void Add(size_t index) {
+    const Rule& rule = set_.rules[index];
+    FaultsAt faults(WhereOf(rule, index), faults_);
+    const size_t errors_before = faults_.errors.size();
+    CheckRule(rule, faults);
+    CheckUnique(rule, index, faults);
+    if (rule.scope == Scope::kShared && rule.kind == RuleKind::kLimit && !options_.remote_allowed)
+      faults.Error("scope",
+                   "found shared, but there is no store for shared limits; configure one "
+                   "or use scope local");
+    CompiledRule compiled;
+    compiled.index = static_cast<uint32_t>(index);
+    compiled.rule = rule;
+    compiled.matched_by = MatchedBy(rule.on);
+    ParseTarget(rule);
+    AddBy(rule, compiled, faults);
+    AddLists("allow", rule.allow, compiled.allow, faults);
+    AddLists("deny", rule.deny, compiled.deny, faults);
+    if (faults_.errors.size() == errors_before) AddQuotas(rule, compiled, faults);
+    table_.rules.push_back(std::move(compiled));
+  }
+
+  void CheckUnique(const Rule& rule, size_t index, FaultsAt& faults) {
+    if (rule.name.empty()) return;
+    const auto [first, is_new] = names_.emplace(rule.name, index);
+    if (is_new) return;
+    const std::string& origin = set_.rules[first->second].origin;
+    faults.Error("name", "found twice; the other is " +
+                             (origin.empty() ? "rule #" + std::to_string(first->second + 1)
+                                             : "at " + origin));
+  }
+
+  // Faults in targets are told by CheckRule.
+  void ParseTarget(const Rule& rule) {
+    route_.reset();
+    if (!rule.on.resource.empty()) targets_parse_ &= ParseResource(rule.on.resource).ok();
+    if (rule.on.route.empty()) return;
+    auto route = ParseRoute(rule.on.route);
+    targets_parse_ &= route.ok();
+    if (route.ok()) route_ = *std::move(route);
+  }
+
+  // The dimension that `name` stands for in `rule`, whose route is route_.
+  std::optional<KeyPart> Part(std::string_view field, const std::string& name, FaultsAt& faults) {
+    auto found = dimensions_.Find(name);
+    if (!found.ok()) {
+      faults.Error(field, found.error().message);
+      return std::nullopt;
+    }
+    KeyPart part{&dimensions_[*found], -1};
+    if (part.dimension->kind == DimensionKind::kPath) {
+      if (route_) part.segment = route_->CaptureSegment(part.dimension->argument);
+      if (part.segment < 0) {
+        faults.Error(field, "found " + name + ", but the rule's route has no {" +
+                                part.dimension->argument + "}");
+        return std::nullopt;
+      }
+    }
+    if (part.dimension->kind == DimensionKind::kNamed && !dimensions_.declared(*found))
+      faults.Warning(field, "dimension " + name +
+                                " is given by the application only; declare under dimensions "
+                                "where an HTTP request has it");
+    return part;
+  }
+
+  void AddBy(const Rule& rule, CompiledRule& compiled, FaultsAt& faults) {
+    if (rule.by.size() > base::kDimensionsPerKeyMax)
+      faults.Error("by", "found " + std::to_string(rule.by.size()) + " dimensions; at most " +
+                             std::to_string(base::kDimensionsPerKeyMax) + " are allowed");
+    for (const std::string& name : rule.by) {
+      const std::optional<KeyPart> part = Part("by", name, faults);
+      if (!part) continue;
+      const bool twice =
+          std::any_of(compiled.by.begin(), compiled.by.end(),
+                      [&](const KeyPart& other) { return other.dimension == part->dimension; });
+      if (twice) {
+        faults.Error("by", "found " + name + " twice");
+        continue;
+      }
+      compiled.by.push_back(*part);
+    }
+  }
+
+  void AddLists(std::string_view field, const std::vector<AccessList>& lists,
+                std::vector<AccessCheck>& checks, FaultsAt& faults) {
+    for (const AccessList& list : lists) {
+      const std::optional<KeyPart> part = Part(field, list.dimension, faults);
+      if (!part) continue;
+      const std::string where = std::string(field) + "." + list.dimension;
+      if (list.values.empty() || list.values.size() > base::kAccessValuesMax) {
+        faults.Error(where, "found " + std::to_string(list.values.size()) +
+                                " values; allowed 1 to " + std::to_string(base::kAccessValuesMax));
+        continue;
+      }
+      auto values = ValueList::Make(*part->dimension, list.values);
+      if (values.ok()) {
+        checks.push_back({*part, *std::move(values)});
+      } else {
+        faults.Error(where, values.error().message);
+      }
+    }
+  }
+
+  // Requires: nothing was wrong with the rule so far.
+  void AddQuotas(const Rule& rule, CompiledRule& compiled, FaultsAt& faults) {
+    if (rule.kind == RuleKind::kAccess) return;
+    compiled.quota.identity = IdentityOf(rule, compiled.by, rule.rate.window);
+    compiled.quota.concurrency = rule.concurrency;
+    if (rule.kind == RuleKind::kLimit) {
+      compiled.quota.config = ConfigOf(rule, rule.rate, rule.burst);
+      MakeSpec(rule, compiled.quota, "", faults);
+    }
+    if (rule.overrides.empty()) return;
+    if (rule.by.empty()) {
+      faults.Error("overrides", "found without by; an override is for one value of a dimension");
+      return;
+    }
+    if (rule.overrides.size() > base::kOverridesMax) {
+      faults.Error("overrides", "found " + std::to_string(rule.overrides.size()) + "; at most " +
+                                    std::to_string(base::kOverridesMax) + " are allowed");
+      return;
+    }
+    for (const Override& entry : rule.overrides)
+      AddOverride(rule, entry, compiled, faults);
+  }
+
+  void AddOverride(const Rule& rule, const Override& entry, CompiledRule& compiled,
+                   FaultsAt& faults) {
+    const Dimension& dimension = *compiled.by.front().dimension;
+    const std::string field = "overrides.\"" + entry.value + "\"";
+    if (entry.value.empty() || entry.value.size() > base::kKeyValueInlineMax) {
+      faults.Error(field,
+                   "a value has 1 to " + std::to_string(base::kKeyValueInlineMax) + " bytes");
+      return;
+    }
+    AddressBlock block;
+    if (dimension.kind == DimensionKind::kIp && !ParseAddressBlock(entry.value, block)) {
+      faults.Error(field, "not an address; values of dimension ip are");
+      return;
+    }
+    std::string scratch(base::kKeyValueInlineMax, '\0');
+    std::string value(Normalise(dimension, entry.value, scratch));
+    if (compiled.overrides.find(value) != compiled.overrides.end()) {
+      faults.Error(field, "found twice");
+      return;
+    }
+    Quota quota;
+    quota.identity = IdentityOf(rule, compiled.by, entry.rate.window);
+    if (rule.kind == RuleKind::kConcurrency) {
+      if (entry.rate.window != Duration{} || entry.burst.has_value() || entry.rate.limit < 1 ||
+          entry.rate.limit > base::kLimitMax) {
+        faults.Error(field, "of a concurrency rule is a number of calls, 1 to " +
+                                std::to_string(base::kLimitMax) + ", without window or burst");
+        return;
+      }
+      quota.concurrency = entry.rate.limit;
+    } else {
+      if (entry.burst.has_value() && rule.algorithm != Algorithm::kTokenBucket) {
+        faults.Misplaced(field + ": burst", "algorithm token_bucket");
+        return;
+      }
+      if (entry.burst.has_value() && (*entry.burst <= 0 || entry.rate.limit == 0)) {
+        faults.Error(field + ": burst", "found " + std::to_string(*entry.burst) +
+                                            "; at least 1, and none beside limit 0");
+        return;
+      }
+      quota.config = ConfigOf(rule, entry.rate, entry.burst);
+      if (!MakeSpec(rule, quota, field + ": ", faults)) return;
+    }
+    compiled.overrides.emplace(std::move(value), std::move(quota));
+  }
+
+  static bool MakeSpec(const Rule& rule, Quota& quota, const std::string& prefix,
+                       FaultsAt& faults) {
+    auto spec = limit::AnySpec::Make(rule.algorithm, quota.config);
+    if (!spec.ok()) {
+      faults.Error("", prefix + spec.error().message);
+      return false;
+    }
+    quota.spec = *std::move(spec);
+    return true;
+  }
+
+  const RuleSet& set_;
+  const CompileOptions& options_;
+  Faults faults_;
+  DimensionTable dimensions_;
+  std::unordered_map<std::string, size_t> names_;
+  bool targets_parse_ = true;
+  std::optional<RouteTemplate> route_;  // of the rule that is being added
+  RuleTable table_;
+};
+
+}  // namespace
+
+Result<RuleTable> Compile(const RuleSet& set, const CompileOptions& options) {
+  return Compiler(set, options).Run();
+}
+
+}  // namespace flowguard::rules

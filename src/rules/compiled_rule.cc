@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rules/compiled_rule.h"
+
+#include "base/bounds.h"
+
+namespace flowguard::rules {
+
+const Quota& CompiledRule::FindOverride(std::string_view value) const noexcept {
+  if (value.data() == nullptr || value.size() > base::kKeyValueInlineMax) return quota;
+  const auto found = overrides.find(value);
+  return found == overrides.end() ? quota : found->second;
+}
+
+int DefaultStatus(RuleKind kind) noexcept {
+  switch (kind) {
+    case RuleKind::kLimit:
+      return 429;
+    case RuleKind::kConcurrency:
+      return 503;
+    case RuleKind::kAccess:
+      return 403;
+  }
+  return 503;
+}
+
+RuleInfo InfoOf(const Rule& rule) {
+  RuleInfo info;
+  info.name = rule.name;
+  info.kind = rule.kind;
+  info.shadow = rule.shadow;
+  info.rate = rule.kind == RuleKind::kConcurrency ? Rate{rule.concurrency, Duration{}} : rule.rate;
+  info.refuse = rule.refuse;
+  if (info.refuse.status == 0) info.refuse.status = DefaultStatus(rule.kind);
+  info.degrade = rule.degrade;
+  return info;
+}
+
+}  // namespace flowguard::rules

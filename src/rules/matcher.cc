@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rules/matcher.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "base/check.h"
+#include "rules/hits.h"
+#include "rules/resource_index.h"
+#include "rules/route.h"
+#include "rules/route_index.h"
+#include "rules/route_overlap.h"
+
+namespace flowguard::rules {
+
+struct MatcherIndex {
+  MatchMode mode = MatchMode::kAll;
+  std::vector<std::string> methods;
+  std::vector<Entry> untargeted;  // by order
+  ResourceIndex resources;
+  RouteIndex routes;
+
+  [[nodiscard]] unsigned MethodNumber(std::string_view method) const noexcept {
+    for (size_t i = 0; i < methods.size(); ++i) {
+      if (methods[i] == method) return static_cast<unsigned>(i);
+    }
+    return kOtherMethod;
+  }
+};
+
+namespace {
+
+// Sorts as precedence does, so that ranks are places in sorted order.
+using RankKey = std::string;
+constexpr size_t kKinds = 3;
+
+RankKey UntargetedRank() {
+  return {'\0'};
+}
+
+RankKey RankOf(const ResourcePattern& pattern) {
+  if (!pattern.prefix) return {'\3'};
+  const size_t length = pattern.text.size();
+  return {'\1', static_cast<char>(length >> 8), static_cast<char>(length & 0xff)};
+}
+
+RankKey RankOf(const RouteTemplate& route) {
+  RankKey key{'\2'};
+  for (const RouteSegment& segment : route.segments)
+    key += static_cast<char>('1' + static_cast<int>(segment.kind));
+  const bool rest =
+      !route.segments.empty() && route.segments.back().kind == RouteSegment::Kind::kRest;
+  if (!rest) key += static_cast<char>('1' + static_cast<int>(RouteSegment::Kind::kLiteral));
+  key += route.methods.empty() ? '0' : '1';
+  return key;
+}
+
+// Place of a rule's phase in a decision.
+int Phase(const Rule& rule) {
+  switch (rule.kind) {
+    case RuleKind::kAccess:
+      return 0;
+    case RuleKind::kLimit:
+      return rule.scope == Scope::kLocal ? 1 : 3;
+    case RuleKind::kConcurrency:
+      return 2;
+  }
+  return 3;
+}
+
+std::string NamesOf(std::span<const Rule> rules, const std::vector<Entry>& entries) {
+  constexpr size_t kNamed = 8;
+  std::string text;
+  for (size_t i = 0; i < entries.size() && i < kNamed; ++i)
+    text += (i == 0 ? "\"" : ", \"") + rules[entries[i].rule].name + "\"";
+  if (entries.size() > kNamed) text += " and " + std::to_string(entries.size() - kNamed) + " more";
+  return text;
+}
+
+Error TooMany(std::span<const Rule> rules, const std::vector<Entry>& entries,
+              const std::string& request) {
+  return Error::InvalidArgument("rules " + NamesOf(rules, entries) + ": " +
+                                std::to_string(entries.size()) + " rules can meet one request (" +
+                                request + "); at most " +
+                                std::to_string(base::kRulesPerRequestMax) + " may");
+}
+
+// Fills an Index.
+class Builder {
+ public:
+  Builder(std::span<const Rule> rules, MatchMode mode) : rules_(rules) { index_.mode = mode; }
+
+  Result<void> AddAll() {
+    std::vector<uint32_t> order;
+    for (size_t i = 0; i < rules_.size(); ++i) {
+      if (rules_[i].enabled) order.push_back(static_cast<uint32_t>(i));
+    }
+    std::stable_sort(order.begin(), order.end(),
+                     [&](uint32_t a, uint32_t b) { return Phase(rules_[a]) < Phase(rules_[b]); });
+    Collect(order);
+    uint32_t rank = 0;
+    for (auto& [key, value] : ranks_)
+      value = rank++;
+    for (size_t i = 0; i < order.size(); ++i) {
+      auto added = Add(order[i], static_cast<uint32_t>(i));
+      if (!added.ok()) return added;
+    }
+    index_.resources.Finish();
+    index_.routes.Finish();
+    return CheckBounds();
+  }
+
+  MatcherIndex Take() { return std::move(index_); }
+
+ private:
+  struct Parsed {
+    std::optional<ResourcePattern> resource;
+    std::optional<RouteTemplate> route;
+  };
+
+  void Collect(const std::vector<uint32_t>& order) {
+    ranks_[UntargetedRank()] = 0;
+    for (const uint32_t at : order) {
+      const Target& on = rules_[at].on;
+      Parsed parsed;
+      if (!on.resource.empty()) {
+        auto pattern = ParseResource(on.resource);
+        FG_CHECK(pattern.ok());
+        ranks_[RankOf(*pattern)] = 0;
+        parsed.resource = *std::move(pattern);
+      }
+      if (!on.route.empty()) {
+        auto route = ParseRoute(on.route);
+        FG_CHECK(route.ok());
+        ranks_[RankOf(*route)] = 0;
+        parsed.route = *std::move(route);
+      }
+      parsed_.push_back(std::move(parsed));
+    }
+  }
+
+  Result<void> Add(uint32_t at, uint32_t order) {
+    const Rule& rule = rules_[at];
+    Entry entry{kAnyMethod, order, 0, at, rule.kind, rule.shadow, false};
+    const Parsed& parsed = parsed_[order];
+    if (!parsed.resource && !parsed.route) index_.untargeted.push_back(entry);
+    if (parsed.resource) {
+      entry.rank = ranks_.at(RankOf(*parsed.resource));
+      index_.resources.Add(*parsed.resource, entry);
+    }
+    if (parsed.route) {
+      entry.rank = ranks_.at(RankOf(*parsed.route));
+      entry.by_route = true;
+      if (!parsed.route->methods.empty()) entry.methods = 0;
+      for (const std::string& method : parsed.route->methods) {
+        unsigned number = index_.MethodNumber(method);
+        if (number == kOtherMethod) {
+          if (index_.methods.size() == base::kMethodsMax)
+            return Error::InvalidArgument("rule \"" + rule.name + "\": on.route: more than " +
+                                          std::to_string(base::kMethodsMax) +
+                                          " distinct methods in one rule set");
+          number = static_cast<unsigned>(index_.methods.size());
+          index_.methods.push_back(method);
+        }
+        entry.methods |= MethodBits{1} << number;
+      }
+      index_.routes.Add(*parsed.route, entry);
+    }
+    return {};
+  }
+
+  // Proves that no request meets more rules than a MatchSet holds.
+  [[nodiscard]] Result<void> CheckBounds() const {
+    std::vector<Entry> met = index_.untargeted;
+    if (met.size() > base::kRulesPerRequestMax) return TooMany(rules_, met, "any");
+    std::string worst_name;
+    std::vector<Entry> worst;
+    for (const std::string& name : index_.resources.WorstNames()) {
+      std::vector<Entry> entries;
+      index_.resources.Walk(name, [&](std::span<const Entry> found) {
+        entries.insert(entries.end(), found.begin(), found.end());
+      });
+      if (entries.size() <= worst.size()) continue;
+      worst = std::move(entries);
+      worst_name = name;
+    }
+    met.insert(met.end(), worst.begin(), worst.end());
+    std::string request = worst_name.empty() ? "" : "resource \"" + worst_name + "\" ";
+    if (met.size() > base::kRulesPerRequestMax) return TooMany(rules_, met, request);
+    if (index_.routes.empty()) return {};
+    const size_t nodes = MostNodesAtOnce(index_.routes);
+    if (nodes > base::kRouteFrontierMax)
+      return Error::InvalidArgument(
+          "routes: literals and wildcards overlap so that one path may follow " +
+          std::to_string(nodes) + " of them at once; at most " +
+          std::to_string(base::kRouteFrontierMax) + " may");
+    auto overlap = FindOverlap(index_.routes, static_cast<unsigned>(index_.methods.size()),
+                               base::kRulesPerRequestMax - met.size());
+    if (!overlap) return {};
+    if (!overlap->proven)
+      return Error::InvalidArgument("routes: they overlap in too many ways to show that at most " +
+                                    std::to_string(base::kRulesPerRequestMax) +
+                                    " rules meet one request; such as those for " + overlap->path);
+    met.insert(met.end(), overlap->entries.begin(), overlap->entries.end());
+    request += overlap->method == kOtherMethod ? "any method" : index_.methods[overlap->method];
+    return TooMany(rules_, met, request + " " + overlap->path);
+  }
+
+  std::span<const Rule> rules_;
+  MatcherIndex index_;
+  std::vector<Parsed> parsed_;  // by order
+  std::map<RankKey, uint32_t> ranks_;
+};
+
+// Rank that a rule of each kind must have, for MatchMode::kMostSpecific.
+std::array<uint32_t, kKinds> BestRanks(std::span<const Entry> entries) noexcept {
+  std::array<uint32_t, kKinds> best{};
+  for (const Entry& entry : entries) {
+    uint32_t& rank = best[static_cast<size_t>(entry.kind)];
+    if (!entry.shadow) rank = std::max(rank, entry.rank);
+  }
+  return best;
+}
+
+}  // namespace
+
+Matcher::Matcher() : Matcher(std::make_unique<const MatcherIndex>()) {}
+Matcher::Matcher(std::unique_ptr<const MatcherIndex> index) : index_(std::move(index)) {}
+Matcher::Matcher(Matcher&&) noexcept = default;
+Matcher& Matcher::operator=(Matcher&&) noexcept = default;
+Matcher::~Matcher() = default;
+
+Result<Matcher> Matcher::Build(std::span<const Rule> rules, MatchMode mode) {
+  Builder builder(rules, mode);
+  auto added = builder.AddAll();
+  if (!added.ok()) return std::move(added).error();
+  return Matcher(std::make_unique<const MatcherIndex>(builder.Take()));
+}
+
+void Matcher::Match(std::string_view resource, std::string_view method, std::string_view path,
+                    MatchSet& out) const noexcept {
+  const MatcherIndex& index = *index_;
+  Hits hits;
+  for (const Entry& entry : index.untargeted)
+    hits.Add(entry);
+  if (!resource.empty()) {
+    index.resources.Walk(resource, [&](std::span<const Entry> found) {
+      for (const Entry& entry : found)
+        hits.Add(entry);
+    });
+  }
+  if (!path.empty() && path.front() == '/' && !index.routes.empty()) {
+    const unsigned number = index.MethodNumber(method);
+    index.routes.Walk(
+        path,
+        [&](std::span<const Entry> found) {
+          for (const Entry& entry : found) {
+            if (((entry.methods >> number) & 1) != 0) hits.Add(entry);
+          }
+        },
+        [&](size_t level, std::string_view text) {
+          out.segments_[level] = {text.data(), text.size()};
+        });
+  }
+  std::array<uint32_t, kKinds> least{};
+  if (index.mode == MatchMode::kMostSpecific) least = BestRanks(hits.entries());
+  out.size_ = 0;
+  for (const Entry& entry : hits.entries()) {
+    if (entry.rank < least[static_cast<size_t>(entry.kind)]) continue;
+    out.matches_[out.size_++] = {entry.rule, entry.by_route};
+  }
+}
+
+}  // namespace flowguard::rules

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A list of values of one dimension, as access rules have them: exact values,
+// prefixes ("acme-*") and, for dimension ip, addresses and CIDR blocks.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+#include <vector>
+
+#include "flowguard/result.h"
+
+#include "base/hash.h"
+#include "rules/dimension.h"
+
+namespace flowguard::rules {
+
+// Lets a hash table of strings be asked with a view.
+struct TextHash {
+  using is_transparent = void;
+  size_t operator()(std::string_view text) const noexcept { return base::Hash64(text, 0); }
+};
+using TextSet = std::unordered_set<std::string, TextHash, std::equal_to<>>;
+
+// An address block.  IPv4 is held as ::ffff:a.b.c.d, and so are IPv6 spellings of it.
+struct AddressBlock {
+  std::array<uint8_t, 16> bytes{};
+  int prefix_bits = 128;  // of the 128
+
+  friend bool operator==(const AddressBlock&, const AddressBlock&) = default;
+};
+
+// "192.0.2.7", "192.0.2.0/24", "2001:db8::/32", "::ffff:1.2.3.4".  False: none.
+// Bits behind the prefix are cleared; `had_host_bits` tells that some were set.
+[[nodiscard]] bool ParseAddressBlock(std::string_view text, AddressBlock& block,
+                                     bool* had_host_bits = nullptr) noexcept;
+
+class ValueList {
+ public:
+  // Errors: kInvalidArgument: which value, and what is allowed.
+  [[nodiscard]] static Result<ValueList> Make(const Dimension& dimension,
+                                              const std::vector<std::string>& values);
+
+  // `value` as Normalise gave it.  A missing value (data() == nullptr) is in no list.
+  // Cost: no allocation; a look-up for the exact values, one for each distinct
+  // length of prefix or block.
+  [[nodiscard]] bool Contains(std::string_view value) const noexcept;
+
+ private:
+  ValueList() = default;
+  [[nodiscard]] bool ContainsAddress(std::string_view value) const noexcept;
+
+  bool lower_ = false;
+  bool any_ = false;  // "*"
+  TextSet exact_;
+  TextSet prefixes_;
+  std::vector<size_t> prefix_lengths_;  // distinct, ascending
+  TextSet blocks_;                      // 16 masked bytes and the prefix length
+  std::vector<int> block_lengths_;      // distinct, ascending
+};
+
+}  // namespace flowguard::rules
