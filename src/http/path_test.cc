@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "http/path.h"
+
+#include <array>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "base/bounds.h"
+
+namespace flowguard::http {
+namespace {
+
+std::string Normal(std::string_view target, const PathOptions& options = {}) {
+  static std::array<char, base::kTargetBytesMax> buffer;
+  const NormalisedPath path = NormalisePath(target, options, buffer);
+  if (path.status == PathStatus::kBad) return "bad";
+  if (path.status == PathStatus::kTooLong) return "too long";
+  return std::string(path.path);
+}
+
+// Rules out: another spelling of a path getting round its rule or a fresh budget.
+TEST(PathTest, EverySpellingOfLoginIsLogin) {
+  for (const char* target : {"/login",
+                             "/login/",
+                             "//login",
+                             "/login//",
+                             "/./login",
+                             "/a/../login",
+                             "/%6cogin",
+                             "/%6Cogin",
+                             "/login;x=1",
+                             "/login;",
+                             "/;a/login",
+                             "/login?x=1",
+                             "/login#top",
+                             "/login/.",
+                             "/%2e/login",
+                             "/a/%2E%2e/login",
+                             "/a/.%2e/login",
+                             "/..;/login",
+                             "/a/..;x=/login",
+                             "/../../login",
+                             "/login/x/..",
+                             "http://example.com/login",
+                             "HTTPS://example.com:1//login"}) {
+    EXPECT_EQ(Normal(target), "/login") << target;
+  }
+}
+
+TEST(PathTest, CaseIsFoldedOnlyWhenAsked) {
+  PathOptions fold;
+  fold.fold_case = true;
+
+  EXPECT_EQ(Normal("/LOGIN"), "/LOGIN");
+  EXPECT_EQ(Normal("/LOGIN", fold), "/login");
+  EXPECT_EQ(Normal("/%4CoGin%c3%89", fold), "/login%C3%89");
+}
+
+// Rules out: percent escapes, and escapes of escapes, getting round a rule.
+TEST(PathTest, EscapesAreDecodedExactlyOnce) {
+  EXPECT_EQ(Normal("/api/%61dmin"), "/api/admin");
+  EXPECT_EQ(Normal("/api/%2561dmin"), "/api/%2561dmin");
+  EXPECT_EQ(Normal("/api/%25%36%31"), "/api/%2561");
+  EXPECT_EQ(Normal("/v1/x%3Arun%21"), "/v1/x:run!");
+}
+
+TEST(PathTest, AnEscapedSlashIsNoSeparatorUnlessConfigured) {
+  PathOptions separates;
+  separates.encoded_slash_separates = true;
+
+  EXPECT_EQ(Normal("/api%2fadmin"), "/api%2Fadmin");
+  EXPECT_EQ(Normal("/api%2f..%2fx"), "/api%2F..%2Fx");
+  EXPECT_EQ(Normal("/api%2fadmin", separates), "/api/admin");
+  EXPECT_EQ(Normal("/api%2f..%2fx", separates), "/x");
+}
+
+TEST(PathTest, BrokenEscapesAndControlsAreBad) {
+  for (const char* target : {"/%zz", "/%", "/%1", "/a%2", "/%00", "/a%00.html", "/%0d%0a", "/%7F",
+                             "/a;%zz", "/a;%00", "/a\\b", "/\\login", "relative", ""}) {
+    EXPECT_EQ(Normal(target), "bad") << target;
+  }
+  EXPECT_EQ(Normal(std::string_view("/a\0b", 4)), "bad");
+}
+
+TEST(PathTest, BackslashIsDataOrSeparatorNeverBoth) {
+  PathOptions windows;
+  windows.backslash = Backslash::kSlash;
+
+  EXPECT_EQ(Normal("/users/DOMAIN%5cbob"), "/users/DOMAIN%5Cbob");
+  EXPECT_EQ(Normal("/a/..%5Clogin", windows), "/login");
+  EXPECT_EQ(Normal("/a\\..\\login", windows), "/login");
+}
+
+TEST(PathTest, OptionsKeepWhatTheyAreAskedToKeep) {
+  PathOptions keep;
+  keep.merge_slashes = false;
+  keep.strip_trailing_slash = false;
+  keep.drop_parameters = false;
+
+  EXPECT_EQ(Normal("/a//b/", keep), "/a//b/");
+  EXPECT_EQ(Normal("/a;x=1", keep), "/a;x=1");
+  EXPECT_EQ(Normal("/a%3Bx", keep), "/a;x");
+  EXPECT_EQ(Normal("/a//../b", keep), "/a/b");
+  EXPECT_EQ(Normal("/a/.", keep), "/a/");
+  EXPECT_EQ(Normal("/a/..", keep), "/");
+}
+
+TEST(PathTest, RawBytesThatNoUriMayHoldAreEscaped) {
+  EXPECT_EQ(Normal("/caf\xC3\xA9"), "/caf%C3%A9");
+  EXPECT_EQ(Normal("/caf%c3%a9"), "/caf%C3%A9");
+  EXPECT_EQ(Normal("/a\"b<c>"), "/a%22b%3Cc%3E");
+  EXPECT_EQ(Normal("/a%20b"), "/a%20b");
+  EXPECT_EQ(Normal("/a+b"), "/a+b");
+}
+
+TEST(PathTest, RootAndSpecialForms) {
+  EXPECT_EQ(Normal("/"), "/");
+  EXPECT_EQ(Normal("//"), "/");
+  EXPECT_EQ(Normal("/.."), "/");
+  EXPECT_EQ(Normal("/."), "/");
+  EXPECT_EQ(Normal("/?x"), "/");
+  EXPECT_EQ(Normal("*"), "*");
+  EXPECT_EQ(Normal("http://example.com"), "/");
+  EXPECT_EQ(Normal("http://example.com?a=/b"), "/");
+  EXPECT_EQ(Normal("/..."), "/...");
+  EXPECT_EQ(Normal("/.a/..b/c."), "/.a/..b/c.");
+}
+
+TEST(PathTest, TheQueryIsLeftAsItCame) {
+  std::array<char, 64> buffer;
+
+  EXPECT_EQ(NormalisePath("/a/./b?x=%zz/../&y#f", {}, buffer).query, "x=%zz/../&y");
+  EXPECT_EQ(NormalisePath("/a#f?x", {}, buffer).query, "");
+}
+
+TEST(PathTest, ANormalPathIsNotCopied) {
+  const std::string_view target = "/orders/1234-abc_d~e?x=1";
+  std::array<char, 64> buffer;
+
+  EXPECT_EQ(NormalisePath(target, {}, buffer).path.data(), target.data());
+}
+
+TEST(PathTest, ASmallBufferIsReportedNotOverrun) {
+  std::array<char, 4> buffer;
+
+  EXPECT_EQ(NormalisePath("/./abc", {}, buffer).path, "/abc");
+  EXPECT_EQ(NormalisePath("/./abcd", {}, buffer).status, PathStatus::kTooLong);
+  EXPECT_EQ(NormalisePath("/a\xFF", {}, buffer).status, PathStatus::kTooLong);
+}
+
+}  // namespace
+}  // namespace flowguard::http
