@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dialects/config_yaml.h"
+
+#include <chrono>
+#include <string>
+
+#include <gtest/gtest.h>
+
+namespace flowguard::dialects {
+namespace {
+
+using namespace std::chrono_literals;
+
+ServerConfig ConfigOf(std::string_view yaml) {
+  const auto parsed = ParseConfig(yaml, "flowguard.yaml");
+  EXPECT_TRUE(parsed.ok()) << parsed.error().message;
+  return parsed.ok() ? parsed->config : ServerConfig{};
+}
+
+std::string ErrorOf(std::string_view yaml) {
+  const auto parsed = ParseConfig(yaml, "flowguard.yaml");
+  return parsed.ok() ? "ok" : parsed.error().message;
+}
+
+// A door that was not asked for stays shut.
+TEST(ParseConfigTest, EmptyMapOpensNoDoor) {
+  const ServerConfig config = ConfigOf("{}");
+
+  EXPECT_FALSE(config.gateway.has_value());
+  EXPECT_FALSE(config.decisions_listen.has_value());
+  EXPECT_FALSE(config.admin_listen.has_value());
+  EXPECT_FALSE(config.store.has_value());
+  EXPECT_FALSE(config.inline_rules.has_value());
+  EXPECT_EQ(config.workers, 0);
+  EXPECT_TRUE(config.client_ip.trusted_proxies.empty());
+}
+
+TEST(ParseConfigTest, Doors) {
+  const ServerConfig config = ConfigOf(
+      "gateway: {listen: \"[::1]:0\", upstream: \"http://localhost\", workers: 3}\n"
+      "decisions: {}\n"
+      "admin: {listen: \":9000\"}\n");
+
+  EXPECT_EQ(config.gateway->listen, "[::1]:0");
+  EXPECT_EQ(config.gateway->upstreams, (std::vector<std::string>{"http://localhost"}));
+  EXPECT_EQ(config.workers, 3);
+  EXPECT_EQ(config.decisions_listen, "127.0.0.1:8081");
+  EXPECT_EQ(config.admin_listen, ":9000");
+}
+
+TEST(ParseConfigTest, SettingsOfTheGateway) {
+  const ServerConfig config = ConfigOf(
+      "gateway: {upstream: [\"http://10.0.0.1:3000\", \"http://[fd00::1]:3000/\"], workers: auto}\n"
+      "upstream: {fail_after: 5, retry_down_after: 1m, retries: 0}\n"
+      "responses: {body: problem, ratelimit_headers: draft10, on_success: true, retry_jitter: 1s}\n"
+      "timeouts: {header: 1s, body: 2s, idle: 3s, upstream_connect: 4s, upstream_response: 5s, "
+      "drain: 0}\n"
+      "path: {case_insensitive: true, merge_slashes: false, strip_trailing_slash: false, "
+      "strip_semicolon_params: false, encoded_slash_separates: true, backslash_separates: true}\n"
+      "exempt: [/healthz, \"GET /static/**\"]\n"
+      "preflight_exempt: false\n");
+
+  EXPECT_EQ(config.gateway->listen, "0.0.0.0:8080");
+  EXPECT_EQ(config.gateway->upstreams.size(), 2u);
+  EXPECT_EQ(config.workers, 0);
+  EXPECT_EQ(config.upstream.fail_after, 5);
+  EXPECT_EQ(config.upstream.retry_down_after, 1min);
+  EXPECT_EQ(config.upstream.retries, 0);
+  EXPECT_EQ(config.responses.body, RefuseBody::kProblem);
+  EXPECT_EQ(config.responses.ratelimit_headers, RateLimitHeaders::kDraft10);
+  EXPECT_TRUE(config.responses.on_success);
+  EXPECT_EQ(config.responses.retry_jitter, 1s);
+  EXPECT_EQ(config.timeouts.header, 1s);
+  EXPECT_EQ(config.timeouts.body, 2s);
+  EXPECT_EQ(config.timeouts.idle, 3s);
+  EXPECT_EQ(config.timeouts.upstream_connect, 4s);
+  EXPECT_EQ(config.timeouts.upstream_response, 5s);
+  EXPECT_EQ(config.timeouts.drain, 0s);
+  EXPECT_TRUE(config.path.case_insensitive);
+  EXPECT_FALSE(config.path.merge_slashes);
+  EXPECT_FALSE(config.path.strip_trailing_slash);
+  EXPECT_FALSE(config.path.strip_semicolon_params);
+  EXPECT_TRUE(config.path.encoded_slash_separates);
+  EXPECT_TRUE(config.path.backslash_separates);
+  EXPECT_EQ(config.exempt, (std::vector<std::string>{"/healthz", "GET /static/**"}));
+  EXPECT_FALSE(config.preflight_exempt);
+}
+
+TEST(ParseConfigTest, ClientIpStoreAndCells) {
+  const ServerConfig config = ConfigOf(
+      "client_ip: {trusted_proxies: [10.0.0.0/8, \"fd00::/8\"], header: forwarded, ipv6_prefix: "
+      "56}\n"
+      "store: {redis: \"redis://127.0.0.1:6379\", deadline: 50ms, nodes: 3}\n"
+      "cells: {capacity: 2_000_000}\n");
+
+  EXPECT_EQ(config.client_ip.trusted_proxies, (std::vector<std::string>{"10.0.0.0/8", "fd00::/8"}));
+  EXPECT_EQ(config.client_ip.header, ClientIpHeader::kForwarded);
+  EXPECT_EQ(config.client_ip.ipv6_prefix, 56);
+  EXPECT_EQ(config.store->redis, "redis://127.0.0.1:6379");
+  EXPECT_EQ(config.store->deadline, 50ms);
+  EXPECT_EQ(config.store->nodes, 3);
+  EXPECT_EQ(config.cell_capacity, 2'000'000u);
+}
+
+TEST(ParseConfigTest, RulesByPathOrInPlace) {
+  const ServerConfig by_path = ConfigOf("rules: conf/rules.yaml\n");
+  const ServerConfig in_place = ConfigOf(
+      "rules: [{name: a, limit: 5/s, by: [tenant]}]\n"
+      "dimensions: {tenant: {header: x-tenant}}\n"
+      "match: most_specific\n");
+
+  EXPECT_EQ(by_path.rules_path, "conf/rules.yaml");
+  EXPECT_FALSE(by_path.inline_rules.has_value());
+  ASSERT_TRUE(in_place.inline_rules.has_value());
+  EXPECT_EQ(in_place.inline_rules->rules.at(0).rate.limit, 5);
+  EXPECT_EQ(in_place.inline_rules->rules.at(0).origin, "flowguard.yaml:1:9");
+  EXPECT_EQ(in_place.inline_rules->dimensions.at(0).source, "header:x-tenant");
+  EXPECT_EQ(in_place.inline_rules->match, MatchMode::kMostSpecific);
+}
+
+TEST(ParseConfigTest, AddressesAreCheckedAtTheirPlace) {
+  EXPECT_EQ(ErrorOf("admin: {listen: \"127.0.0.1\"}\n"),
+            "flowguard.yaml:1:17: listen: \"127.0.0.1\" is no address to listen at; write "
+            "127.0.0.1:8080 or \"[::1]:8080\" (port 0 to 65535)");
+  EXPECT_EQ(ErrorOf("admin: {listen: \"127.0.0.1:65536\"}\n").substr(0, 28),
+            "flowguard.yaml:1:17: listen:");
+  EXPECT_EQ(
+      ErrorOf("gateway: {upstream: [\"http://a:1\", \"https://b:1\"]}\n"),
+      "flowguard.yaml:1:36: upstream: \"https://b:1\": this version speaks http to upstreams; "
+      "write http://host:port");
+  EXPECT_EQ(ErrorOf("gateway: {upstream: \"http://a:1/path\"}\n"),
+            "flowguard.yaml:1:21: upstream: \"http://a:1/path\" is no upstream; write "
+            "http://host:port, without a path");
+  EXPECT_EQ(ErrorOf("gateway: {upstream: \"http://a:0\"}\n").substr(0, 29),
+            "flowguard.yaml:1:21: upstream");
+  EXPECT_EQ(ErrorOf("gateway: {upstream: []}\n"),
+            "flowguard.yaml:1:21: upstream: the list is empty; at least one address is needed");
+  EXPECT_EQ(ErrorOf("gateway: {listen: \":80\"}\n"),
+            "flowguard.yaml:1:10: gateway: upstream is missing; write upstream: "
+            "[\"http://127.0.0.1:3000\"]");
+  EXPECT_EQ(
+      ErrorOf("store: {redis: \"http://x\"}\n"),
+      "flowguard.yaml:1:16: redis: \"http://x\" is no Redis address; write redis://host:port");
+  EXPECT_EQ(ErrorOf("store: {}\n"),
+            "flowguard.yaml:1:8: store: redis is missing; write redis: \"redis://127.0.0.1:6379\"");
+  EXPECT_EQ(ErrorOf("client_ip: {trusted_proxies: [10.0.0.0/8, proxy.example]}\n"),
+            "flowguard.yaml:1:43: trusted_proxies: \"proxy.example\" is no address or block; write "
+            "10.0.0.7, 10.0.0.0/8, fd00::/8");
+}
+
+TEST(ParseConfigTest, WordsAndRangesAreChecked) {
+  EXPECT_EQ(ErrorOf("gatway: {}\n").substr(0, 66),
+            "flowguard.yaml:1:1: unknown field \"gatway\"; did you mean \"gateway\"");
+  EXPECT_EQ(ErrorOf("gateway: {upstream: \"http://a\", workers: 0}\n"),
+            "flowguard.yaml:1:42: workers: found \"0\"; allowed: auto, 1 to 1024");
+  EXPECT_EQ(ErrorOf("client_ip: {header: x-forwarded-fro}\n"),
+            "flowguard.yaml:1:21: header: unknown value \"x-forwarded-fro\"; did you mean "
+            "\"x-forwarded-for\"? allowed: x-forwarded-for, forwarded, x-real-ip");
+  EXPECT_EQ(ErrorOf("client_ip: {ipv6_prefix: 129}\n"),
+            "flowguard.yaml:1:26: ipv6_prefix: \"129\" is too large; the maximum is 128");
+  EXPECT_EQ(ErrorOf("timeouts: {idle: 0}\n"),
+            "flowguard.yaml:1:18: idle: \"0\" is too short; the minimum is 1ms");
+  EXPECT_EQ(
+      ErrorOf("cells: {capacity: 98765432198765432198765}\n"),
+      "flowguard.yaml:1:19: capacity: \"98765432198765432198765\" is too large; the maximum is "
+      "4294967296");
+  EXPECT_EQ(ErrorOf("rules:\n"),
+            "flowguard.yaml:1:1: rules: found nothing; the path of a rule file or a list of rules "
+            "is allowed");
+}
+
+TEST(ParseConfigTest, DimensionsBesideARuleFileAreErrors) {
+  EXPECT_EQ(ErrorOf("rules: rules.yaml\nmatch: all\n"),
+            "flowguard.yaml:2:8: match: belongs into the rule file");
+  EXPECT_EQ(ErrorOf("dimensions: {t: {header: x}}\n"),
+            "flowguard.yaml:1:13: dimensions: goes with a list of rules, and there is none");
+}
+
+TEST(ParseConfigTest, FaultsOfRulesAndOfTheServerAreToldTogether) {
+  EXPECT_EQ(
+      ErrorOf("admin: {listen: x}\nrules: [{name: a, limit: 10/x}]\n"),
+      "flowguard.yaml:1:17: listen: \"x\" is no address to listen at; write 127.0.0.1:8080 or "
+      "\"[::1]:8080\" (port 0 to 65535)\n"
+      "flowguard.yaml:2:29: limit: unknown unit \"x\"; use us, ms, s, min, h, d");
+}
+
+TEST(ParseConfigTest, EmptyFileIsAnError) {
+  EXPECT_EQ(ErrorOf(""), "flowguard.yaml:1:1: the file is empty");
+}
+
+}  // namespace
+}  // namespace flowguard::dialects

@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dialects/rule_reader.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "base/bounds.h"
+#include "dialects/rule_words.h"
+#include "rules/route.h"
+
+namespace flowguard::dialects {
+
+namespace {
+
+using text::Describe;
+using text::Quote;
+
+constexpr CountBounds kUnits = {0, base::kLimitMax};
+constexpr CountBounds kCostUnits = {0, base::kCostMax};
+
+// A rule while its fields come in; what depends on its kind waits until all are
+// known.
+struct RuleDraft {
+  Rule rule;
+  const text::Node* limit = nullptr;
+  const text::Node* concurrency = nullptr;
+  const text::Node* access = nullptr;
+  const text::Node* overrides = nullptr;
+  bool later_kind = false;  // a kind of rule that this version does not know
+};
+
+// A scalar of N/unit [burst B], or {rate, burst}.
+struct RateFields {
+  std::optional<Rate> rate;
+  std::optional<int64_t> burst;
+};
+
+void ReadRateText(const Value& value, RateFields& out) {
+  std::string text;
+  if (!ReadString(value, text)) return;
+  const Read<RateText> rate = ReadRate(text);
+  if (!rate.ok()) {
+    value.Fault(rate.fault().message, rate.fault().offset);
+    return;
+  }
+  if (rate->burst && out.burst)
+    value.Fault("burst stands in the rate and beside it; once is enough");
+  out.rate = rate->rate;
+  if (rate->burst) out.burst = rate->burst;
+}
+
+constexpr Field<RateFields> kRateFields[] = {
+    {"rate", ReadRateText},
+    {"burst",
+     [](const Value& v, RateFields& out) {
+       int64_t burst = 0;
+       if (out.burst) v.Fault("burst stands in the rate and beside it; once is enough");
+       if (ReadInteger(v, {1, base::kLimitMax}, burst)) out.burst = burst;
+     }},
+};
+
+bool ReadLimit(const Value& value, RateFields& out) {
+  if (!value.node.IsMap()) {
+    ReadRateText(value, out);
+  } else if (ReadMap(value, kRateFields, out) && value.node.Find("rate") == nullptr) {
+    value.Fault("rate is missing; write {rate: 100/s, burst: 200}");
+  }
+  return out.rate.has_value();
+}
+
+void ReadRoute(const Value& value, Target& target) {
+  std::string text;
+  if (!ReadString(value, text)) return;
+  const auto route = rules::ParseRoute(text);
+  if (!route.ok()) return value.Fault(route.error().message);
+  target.route = std::move(text);
+}
+
+void ReadResource(const Value& value, Target& target) {
+  std::string text;
+  if (!ReadString(value, text)) return;
+  const auto resource = rules::ParseResource(text);
+  if (!resource.ok()) return value.Fault(resource.error().message);
+  target.resource = std::move(text);
+}
+
+constexpr Field<Target> kTargetFields[] = {{"route", ReadRoute}, {"resource", ReadResource}};
+
+void ReadTarget(const Value& value, RuleDraft& draft) {
+  if (!value.node.IsMap()) {
+    value.Fault("found " + Describe(value.node) +
+                "; write {route: \"POST /orders\"} or {resource: \"order:create\"}");
+  } else if (value.node.members.empty()) {
+    value.Fault("neither route nor resource; leave `on` out for every request");
+  } else {
+    ReadMap(value, kTargetFields, draft.rule.on);
+  }
+}
+
+constexpr Field<Cost> kCostFields[] = {
+    {"reserve", [](const Value& v, Cost& cost) { ReadInteger(v, kCostUnits, cost.reserve); }},
+    {"settle", [](const Value& v, Cost& cost) { ReadString(v, cost.settle); }},
+    {"max_debt", [](const Value& v, Cost& cost) { ReadInteger(v, kCostUnits, cost.max_debt); }},
+};
+
+void ReadCost(const Value& value, Cost& cost) {
+  if (value.node.IsScalar()) {
+    ReadInteger(value, kCostUnits, cost.reserve);
+  } else {
+    ReadMap(value, kCostFields, cost);
+  }
+}
+
+void ReadAccessLists(const Value& value, std::vector<AccessList>& lists) {
+  if (!IsMap(value)) return;
+  for (const text::Member& member : value.node.members) {
+    AccessList list{member.key, {}};
+    if (ReadStrings(value.Part(member.key, member.value), list.values)) {
+      lists.push_back(std::move(list));
+    }
+  }
+}
+
+constexpr Field<Rule> kAccessFields[] = {
+    {"allow", [](const Value& v, Rule& rule) { ReadAccessLists(v, rule.allow); }},
+    {"deny", [](const Value& v, Rule& rule) { ReadAccessLists(v, rule.deny); }},
+};
+
+void RefuseLaterKind(const Value& value, RuleDraft& draft) {
+  draft.later_kind = true;
+  value.Fault(
+      "rules of this kind are not known to this version; it knows limit, concurrency, access");
+}
+
+// Of all fields, in the order in which they are written.
+constexpr Field<RuleDraft> kRuleFields[] = {
+    {"name", [](const Value& v, RuleDraft& d) { ReadString(v, d.rule.name); }},
+    {"enabled", [](const Value& v, RuleDraft& d) { ReadBool(v, d.rule.enabled); }},
+    {"shadow", [](const Value& v, RuleDraft& d) { ReadBool(v, d.rule.shadow); }},
+    {"on", ReadTarget},
+    {"limit", [](const Value& v, RuleDraft& d) { d.limit = &v.node; }},
+    {"concurrency", [](const Value& v, RuleDraft& d) { d.concurrency = &v.node; }},
+    {"access", [](const Value& v, RuleDraft& d) { d.access = &v.node; }},
+    {"algorithm",
+     [](const Value& v, RuleDraft& d) { ReadWord(v, kAlgorithmWords, d.rule.algorithm); }},
+    {"buckets",
+     [](const Value& v, RuleDraft& d) {
+       ReadSmallInteger(v, {1, base::kBucketsMax}, d.rule.buckets);
+     }},
+    {"wait",
+     [](const Value& v, RuleDraft& d) {
+       ReadTime(v, {Duration{}, base::kWaitMax}, d.rule.wait);
+     }},
+    {"count_refused", [](const Value& v, RuleDraft& d) { ReadBool(v, d.rule.count_refused); }},
+    {"cost", [](const Value& v, RuleDraft& d) { ReadCost(v, d.rule.cost); }},
+    {"by", [](const Value& v, RuleDraft& d) { ReadStrings(v, d.rule.by); }},
+    {"overrides", [](const Value& v, RuleDraft& d) { d.overrides = &v.node; }},
+    {"scope", [](const Value& v, RuleDraft& d) { ReadWord(v, kScopeWords, d.rule.scope); }},
+    {"on_store_failure",
+     [](const Value& v, RuleDraft& d) {
+       ReadWord(v, kStoreFailureWords, d.rule.on_store_failure);
+     }},
+    {"refuse", [](const Value& v, RuleDraft& d) { ReadRefuse(v, d.rule.refuse); }},
+    {"degrade", [](const Value& v, RuleDraft& d) { ReadDegrade(v, d.rule.degrade); }},
+    {"breaker", RefuseLaterKind, Told::kNo},
+    {"system", RefuseLaterKind, Told::kNo},
+    {"burst",
+     [](const Value& v, RuleDraft&) { v.Fault("belongs to limit; write limit: 100/s burst 200"); },
+     Told::kNo},
+};
+
+// Fields that say something in rules of some kinds only.
+struct KindOnly {
+  std::string_view field;
+  bool concurrency;  // else limit alone
+};
+constexpr KindOnly kKindOnly[] = {
+    {"algorithm", false},        {"buckets", false}, {"wait", false},
+    {"count_refused", false},    {"cost", false},    {"scope", false},
+    {"on_store_failure", false}, {"by", true},       {"overrides", true},
+};
+
+std::string_view WordOfKind(RuleKind kind) {
+  switch (kind) {
+    case RuleKind::kLimit:
+      return "limit";
+    case RuleKind::kConcurrency:
+      return "concurrency";
+    case RuleKind::kAccess:
+      return "access";
+  }
+  return {};
+}
+
+void RefuseFieldsOfOtherKinds(const Value& value, const Rule& rule) {
+  if (rule.kind == RuleKind::kLimit) return;
+  for (const text::Member& member : value.node.members) {
+    for (const KindOnly& only : kKindOnly) {
+      const bool fits = only.concurrency && rule.kind == RuleKind::kConcurrency;
+      if (only.field != member.key || fits) continue;
+      value.problems.Fault(
+          member.key_at, member.key + ": goes with " +
+                             (only.concurrency ? "limit or concurrency" : "limit") + ", not with " +
+                             std::string(WordOfKind(rule.kind)));
+    }
+  }
+}
+
+// Fields that only some algorithms look at would be dead in the others.
+void RefuseFieldsOfOtherAlgorithms(const Value& value, const RuleDraft& draft) {
+  const Algorithm algorithm = draft.rule.algorithm;
+  const std::string word(WordOf(kAlgorithmWords, algorithm));
+  const text::Node* buckets = value.node.Find("buckets");
+  if (buckets != nullptr && algorithm != Algorithm::kSlidingBuckets) {
+    value.Part("buckets", *buckets).Fault("goes with sliding_buckets, not with " + word);
+  }
+  const text::Node* wait = value.node.Find("wait");
+  const bool waits = algorithm == Algorithm::kTokenBucket || algorithm == Algorithm::kLeakyBucket;
+  if (wait != nullptr && !waits) {
+    value.Part("wait", *wait).Fault("goes with token_bucket or leaky_bucket, not with " + word);
+  }
+  if (draft.rule.burst && algorithm != Algorithm::kTokenBucket) {
+    value.Part("limit", *draft.limit).Fault("burst goes with token_bucket, not with " + word);
+  }
+}
+
+void ReadOverrides(const Value& value, Rule& rule) {
+  if (!IsMap(value)) return;
+  for (const text::Member& member : value.node.members) {
+    Override one{member.key, {}, {}};
+    const Value exception = value.Part("overrides", member.value);
+    if (rule.kind == RuleKind::kConcurrency) {
+      if (!ReadInteger(exception, kUnits, one.rate.limit)) continue;
+    } else {
+      RateFields fields;
+      if (!ReadLimit(exception, fields)) continue;
+      one.rate = *fields.rate;
+      one.burst = fields.burst;
+    }
+    rule.overrides.push_back(std::move(one));
+  }
+}
+
+void FinishLimit(const Value& value, RuleDraft& draft) {
+  draft.rule.kind = RuleKind::kLimit;
+  RateFields fields;
+  const Value limit = value.Part("limit", *draft.limit);
+  if (!ReadLimit(limit, fields)) return;
+  draft.rule.rate = *fields.rate;
+  draft.rule.burst = fields.burst;
+  if (fields.rate->limit == 0 && draft.rule.enabled) {
+    value.problems.Warn(draft.limit->at,
+                        "limit: 0 refuses every request; `enabled: false` switches a rule off");
+  }
+  RefuseFieldsOfOtherAlgorithms(value, draft);
+}
+
+// Settles the kind of the rule and reads what hangs on it.
+void FinishRule(const Value& value, RuleDraft& draft) {
+  const int kinds =
+      (draft.limit != nullptr) + (draft.concurrency != nullptr) + (draft.access != nullptr);
+  if (kinds == 0) {
+    if (!draft.later_kind) value.Fault("no limit, concurrency or access; one of them is needed");
+    return;
+  }
+  if (kinds > 1) {
+    value.Fault("more than one of limit, concurrency and access; write a rule for each");
+    return;
+  }
+  if (draft.limit != nullptr) {
+    FinishLimit(value, draft);
+  } else if (draft.concurrency != nullptr) {
+    draft.rule.kind = RuleKind::kConcurrency;
+    ReadInteger(value.Part("concurrency", *draft.concurrency), kUnits, draft.rule.concurrency);
+  } else {
+    draft.rule.kind = RuleKind::kAccess;
+    ReadMap(value.Part("access", *draft.access), kAccessFields, draft.rule);
+  }
+  if (draft.overrides != nullptr && draft.rule.kind != RuleKind::kAccess) {
+    ReadOverrides(value.Part("overrides", *draft.overrides), draft.rule);
+  }
+  RefuseFieldsOfOtherKinds(value, draft.rule);
+}
+
+}  // namespace
+
+void ReadRules(const Value& value, std::vector<Rule>& rules) {
+  if (!IsSequence(value)) return;
+  std::map<std::string, text::Position, std::less<>> named;
+  for (const text::Node& node : value.node.items) {
+    RuleDraft draft;
+    const Value item = value.Part("rule", node);
+    if (!ReadMap(item, kRuleFields, draft)) continue;
+    draft.rule.origin = value.problems.Place(node.at);
+    if (node.Find("name") == nullptr) item.Fault("name is missing");
+    FinishRule(item, draft);
+    if (const text::Node* name = node.Find("name"); name != nullptr && name->IsScalar()) {
+      const auto [first, is_new] = named.emplace(name->scalar, name->at);
+      if (!is_new) {
+        item.Part("name", *name)
+            .Fault(Quote(name->scalar) + " is the name of another rule, at " +
+                   value.problems.Place(first->second));
+      }
+    }
+    rules.push_back(std::move(draft.rule));
+  }
+}
+
+}  // namespace flowguard::dialects

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The words of closed sets in rule text, shared by reading and writing.  Of two
+// words for one value the first is written.
+#pragma once
+
+#include "flowguard/rule.h"
+
+#include "dialects/fields.h"
+
+namespace flowguard::dialects {
+
+inline constexpr Word<Algorithm> kAlgorithmWords[] = {
+    {"token_bucket", Algorithm::kTokenBucket},
+    {"leaky_bucket", Algorithm::kLeakyBucket},
+    {"sliding_log", Algorithm::kSlidingLog},
+    {"sliding_buckets", Algorithm::kSlidingBuckets},
+    {"sliding_window", Algorithm::kSlidingWindow},
+    {"fixed_window", Algorithm::kFixedWindow},
+    {"weighted_average", Algorithm::kWeightedAverage},
+};
+
+inline constexpr Word<Scope> kScopeWords[] = {
+    {"local", Scope::kLocal},
+    {"shared", Scope::kShared},
+};
+
+inline constexpr Word<StoreFailurePolicy> kStoreFailureWords[] = {
+    {"local", StoreFailurePolicy::kLocal},
+    {"open", StoreFailurePolicy::kOpen},
+    {"closed", StoreFailurePolicy::kClosed},
+};
+
+inline constexpr Word<RefuseBody> kRefuseBodyWords[] = {
+    {"problem", RefuseBody::kProblem},
+    {"unified", RefuseBody::kUnified},
+    {"text", RefuseBody::kText},
+};
+
+inline constexpr Word<MatchMode> kMatchWords[] = {
+    {"all", MatchMode::kAll},
+    {"most_specific", MatchMode::kMostSpecific},
+};
+
+}  // namespace flowguard::dialects

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dialects/rules_writer.h"
+
+#include <chrono>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "flowguard/rules_text.h"
+
+#include "dialects/same_rules.h"
+
+namespace flowguard::dialects {
+namespace {
+
+using namespace std::chrono_literals;
+
+// A set in which every member differs from its default.
+RuleSet EverythingSet() {
+  Rule limit;
+  limit.name = "every field: \"quoted\" \\ \n \xC3\xA9 #";
+  limit.enabled = false;
+  limit.shadow = true;
+  limit.on = {"order:*", "GET|HEAD /orders/{id}/**"};
+  limit.rate = {4'294'967'301, 90s};
+  limit.algorithm = Algorithm::kLeakyBucket;
+  limit.wait = 1500ms;
+  limit.count_refused = true;
+  limit.cost = {7, "header:x-usage", 20'000};
+  limit.scope = Scope::kShared;
+  limit.on_store_failure = StoreFailurePolicy::kClosed;
+  limit.by = {"tenant", "header:x-key", "null", "true", "5", "- x", ""};
+  limit.overrides = {{"a, b: {c}", {0, 1s}, {}}, {"\x7f*", {3, 24h}, 9}};
+  limit.refuse = {503, "later: please", {{"x-a", "b # c"}, {"x-empty", ""}}, RefuseBody::kText};
+  limit.degrade = {true, "x-degraded: 1", 200, "{\"a\": 1}\n", "application/json"};
+  Rule buckets;
+  buckets.name = "buckets";
+  buckets.rate = {600, 60s};
+  buckets.algorithm = Algorithm::kSlidingBuckets;
+  buckets.buckets = 12;
+  Rule bucket;
+  bucket.name = "burst";
+  bucket.rate = {100, 1s};
+  bucket.burst = 200;
+  Rule concurrency;
+  concurrency.name = "concurrency";
+  concurrency.kind = RuleKind::kConcurrency;
+  concurrency.concurrency = 40;
+  concurrency.by = {"user"};
+  concurrency.overrides = {{"1001", {80, Duration{}}, {}}};
+  Rule access;
+  access.name = "access";
+  access.kind = RuleKind::kAccess;
+  access.allow = {{"tenant", {"acme", "globex-*"}}, {"ip", {}}};
+  access.deny = {{"ip", {"10.0.0.0/8", "fd00::/8"}}};
+  RuleSet set;
+  set.match = MatchMode::kMostSpecific;
+  set.rules = {limit, buckets, bucket, concurrency, access};
+  set.dimensions = {
+      {"tenant", "header:x-tenant-id", MissingPolicy::kShare, "default", true, true},
+      {"user", "cookie:sid", MissingPolicy::kSkip, "", false, false},
+      {"sku", "query:sku", MissingPolicy::kRefuse, "", true, false},
+      {"odd name", "method", MissingPolicy::kShare, "refuse", false, true},
+      {"bare", "", MissingPolicy::kShare, "", false, false},
+  };
+  return set;
+}
+
+TEST(WriteRulesTest, EveryFieldReadsBackAsItWas) {
+  const RuleSet set = EverythingSet();
+  const std::string written = WriteRules(set);
+
+  const auto read = ParseRules(written, "written.yaml");
+
+  ASSERT_TRUE(read.ok()) << read.error().message << "\n" << written;
+  EXPECT_TRUE(SameRules(set, read->rules)) << written;
+  EXPECT_EQ(WriteRules(read->rules), written);
+}
+
+TEST(WriteRulesTest, LeavesOutWhatIsTheDefault) {
+  RuleSet set;
+  Rule rule;
+  rule.name = "per-client";
+  rule.rate = {100, 1s};
+  rule.burst = 200;
+  rule.by = {"ip"};
+  rule.on.route = "POST /orders";
+  set.rules = {rule};
+
+  EXPECT_EQ(WriteRules(set),
+            "rules:\n"
+            "  - name: per-client\n"
+            "    on: {route: \"POST /orders\"}\n"
+            "    limit: 100/s burst 200\n"
+            "    by: [ip]\n");
+}
+
+TEST(WriteRulesTest, EmptySetIsWrittenAsAnEmptyList) {
+  EXPECT_EQ(WriteRules(RuleSet{}), "rules: []\n");
+}
+
+// A key of a YAML map that is not marked as one ends after 1024 characters.
+TEST(WriteRulesTest, LongOverrideValueReadsBack) {
+  RuleSet set;
+  Rule rule;
+  rule.name = "r";
+  rule.rate = {1, 1s};
+  rule.by = {"user"};
+  rule.overrides = {{std::string(5'000, 'x'), {2, 1s}, {}}, {"short", {3, 1s}, {}}};
+  set.rules = {rule};
+
+  const auto read = ParseRules(WriteRules(set), "written.yaml");
+
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  EXPECT_TRUE(SameRules(set, read->rules));
+}
+
+TEST(SameRulesTest, SeesADifferenceInAnyPart) {
+  const RuleSet set = EverythingSet();
+  RuleSet other = set;
+  other.rules[4].deny[0].values[1] = "fd01::/8";
+  RuleSet moved = set;
+  moved.rules[0].origin = "elsewhere.yaml:1:1";
+
+  EXPECT_FALSE(SameRules(set, other));
+  EXPECT_TRUE(SameRules(set, moved));
+}
+
+}  // namespace
+}  // namespace flowguard::dialects

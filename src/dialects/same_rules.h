@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Equality of rule sets, origins apart: what "reads back the same" means to tests and
+// fuzzers.  Names every member, so a member that is added to the model does not
+// compile here until it is compared.
+#pragma once
+
+#include <tuple>
+
+#include "flowguard/rule.h"
+
+namespace flowguard::dialects {
+
+[[nodiscard]] inline bool SameRule(const Rule& a, const Rule& b) {
+  const auto members = [](const Rule& rule) {
+    const auto& [name, enabled, shadow, kind, on, rate, burst, algorithm, buckets, wait,
+                 count_refused, cost, scope, on_store_failure, concurrency, by, overrides, allow,
+                 deny, refuse, degrade, origin] = rule;
+    static_cast<void>(origin);
+    return std::tie(name, enabled, shadow, kind, on, rate, burst, algorithm, buckets, wait,
+                    count_refused, cost, scope, on_store_failure, concurrency, by, overrides, allow,
+                    deny, refuse, degrade);
+  };
+  return members(a) == members(b);
+}
+
+[[nodiscard]] inline bool SameRules(const RuleSet& a, const RuleSet& b) {
+  if (a.rules.size() != b.rules.size()) return false;
+  for (size_t i = 0; i < a.rules.size(); ++i) {
+    if (!SameRule(a.rules[i], b.rules[i])) return false;
+  }
+  return a.dimensions == b.dimensions && a.match == b.match;
+}
+
+}  // namespace flowguard::dialects
