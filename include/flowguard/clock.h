@@ -20,6 +20,10 @@ class Clock {
   // order by a microsecond.
   [[nodiscard]] virtual Instant Now() const noexcept = 0;
   [[nodiscard]] virtual WallTime WallNow() const noexcept = 0;
+
+  // Blocks the calling thread until Now() is at least `until`.  Only calls that
+  // say so block: Guard::CheckFor, Guard::Enter with a timeout, TryAcquireFor.
+  virtual void SleepUntil(Instant until) const noexcept = 0;
 };
 
 // The process's clock: the calibrated time stamp counter where the kernel itself

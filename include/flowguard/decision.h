@@ -22,10 +22,10 @@ struct DimensionValue {
 // A request or call, as its caller describes it.  Views need to live until the
 // call that takes the Request returns.
 struct Request {
-  std::string_view resource;  // "order:create"; may be empty when a path is given
-  std::string_view method;    // for route rules
-  std::string_view path;      // for route rules, normalised by the caller or by http::NormalisePath
-  std::span<const DimensionValue> dimensions;
+  std::string_view resource{};  // "order:create"; may be empty when a path is given
+  std::string_view method{};    // for route rules
+  std::string_view path{};      // for route rules, normalised by the caller or by http::NormalisePath
+  std::span<const DimensionValue> dimensions{};
   int64_t cost = 0;           // units; 0: what each rule reserves (1 unless told).  Negative: refused
                               // with kInvalidCost and nothing taken
 };

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -32,14 +33,20 @@ class Engine;
 class Attempt;
 class QuotaStore;
 }  // namespace engine
+namespace guard {
+class StoreDriver;
+}  // namespace guard
+
+class Guard;
 
 struct GuardOptions {
-  const Clock* clock = nullptr;           // default: SystemClock().  Must outlive the Guard
-  size_t cell_capacity = 100'000;         // live keys that are never forgotten (24 bytes each, see docs)
-  size_t state_bytes = 64 << 20;          // bound for states larger than a word (sliding_log, ...)
-  uint64_t hash_seed = 0;                 // 0: drawn at random.  Tests name one
+  const Clock* clock = nullptr;    // default: SystemClock().  Must outlive the Guard
+  size_t cell_capacity = 100'000;  // live keys that are never forgotten (24 bytes each, see docs)
+  size_t state_bytes = 64 << 20;   // bound for states larger than a word (sliding_log, ...)
+  uint64_t hash_seed = 0;          // 0: drawn at random.  Tests name one
   Duration store_deadline = std::chrono::milliseconds(20);
-  engine::QuotaStore* store = nullptr;    // for shared rules; must outlive the Guard.  Without one such rules are refused at load
+  // For shared rules; must outlive the Guard.  Without one such rules are errors.
+  engine::QuotaStore* store = nullptr;
 };
 
 // A guarded call in progress.  Settles exactly once: by Settle, or as kCancelled
@@ -66,10 +73,16 @@ class [[nodiscard]] Entry {
 
  private:
   friend class Guard;
+  // Attempts are kept for reuse by the thread that ends them.
+  struct Recycle {
+    void operator()(engine::Attempt* attempt) const noexcept;
+  };
+  Entry(Guard* guard, const Request& request, Duration timeout) noexcept;
+  void End(Outcome outcome, const int64_t* actual_cost) noexcept;
+
   Decision decision_;
-  std::unique_ptr<engine::Attempt> attempt_;
-  engine::Engine* engine_ = nullptr;
-  const Clock* clock_ = nullptr;
+  std::unique_ptr<engine::Attempt, Recycle> attempt_;
+  Guard* guard_ = nullptr;
 };
 
 // Threads: every method may be called from any thread at any time.  Check takes
@@ -89,6 +102,12 @@ class Guard {
   // nothing.
   Result<void> Reload(RuleSet rules);
 
+  // Adds a rule that the program itself declares, beside the code that it protects.
+  // It holds over reloads, until a reloaded set has a rule of the same name: what
+  // operators write wins over what is compiled in.
+  // Errors: as Create; kAlreadyExists when another declaration has the name.
+  Result<void> Declare(Rule rule);
+
   // Decides and takes.  With only local rules it never blocks; with shared rules
   // it blocks for the store, at most store_deadline.  Concurrency rules are looked
   // at and not taken (there is no end to give them back): use Enter for those.
@@ -100,12 +119,14 @@ class Guard {
   // for the numbers.
   Decision Peek(const Request& request) noexcept;
 
-  // As Check, and sleeps out a wait of at most `timeout`; a longer one is refused
-  // at once, and takes nothing.
+  // As Check, and sleeps out a wait of at most `timeout` (kAllow then); a longer one
+  // is refused at once, and takes nothing.
   Decision CheckFor(const Request& request, Duration timeout) noexcept;
 
   // Decides without blocking: `done` runs exactly once, before CheckAsync returns
-  // if all rules are local, else on the store's thread.
+  // if all rules are local, else on the store's thread.  If a store breaks its word
+  // and never answers, the next call that asks it, or the end of the Guard, runs
+  // `done` with what the rules say of a store that failed.
   void CheckAsync(const Request& request, std::function<void(const Decision&)> done);
 
   // Begins a guarded call: Check that also takes concurrency.  A decision of
@@ -117,10 +138,20 @@ class Guard {
   [[nodiscard]] engine::Engine& engine() noexcept { return *engine_; }
 
  private:
-  explicit Guard(const GuardOptions& options);
-  GuardOptions options_;
-  const Clock* clock_;
+  friend class Entry;
+  Guard(const GuardOptions& options, std::unique_ptr<engine::Engine> engine);
+  [[nodiscard]] Instant Now() const noexcept;
+  void SleepUntil(Instant until) const noexcept;
+  Decision CheckWithin(Instant now, const Request& request, Duration wait_max) noexcept;
+  Result<void> LoadMerged();
+
+  const Clock* clock_;  // null: the process's clock, read without a virtual call
   std::unique_ptr<engine::Engine> engine_;
+  std::unique_ptr<guard::StoreDriver> driver_;  // null: no store
+
+  std::mutex rules_mutex_;
+  RuleSet loaded_;  // under rules_mutex_, as is:
+  std::vector<Rule> declared_;
 };
 
 }  // namespace flowguard

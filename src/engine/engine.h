@@ -57,7 +57,10 @@ class RequestView {
   std::string_view resource;
   std::string_view method;
   std::string_view path;  // normalised, no query
-  int64_t cost = 0;       // 0: what each rule reserves
+  int64_t cost = 0;       // 0: what each rule reserves; in mode kPeek: only the numbers
+  // The longest wait that the caller will sleep out.  A longer one is a refusal, and
+  // takes nothing.
+  Duration wait_max = kNever;
 };
 
 enum class Mode : uint8_t {
@@ -72,8 +75,8 @@ struct EngineOptions {
   size_t cell_capacity = 100'000;
   size_t state_bytes = 64 << 20;
   uint64_t hash_seed = 0;
-  bool remote_allowed = false;     // a QuotaStore exists
-  int fallback_nodes = 0;          // share for on_store_failure: local; see QuotaStore::Nodes
+  bool remote_allowed = false;  // a QuotaStore exists
+  int fallback_nodes = 0;       // share for on_store_failure: local; see QuotaStore::Nodes
 };
 
 // Counters of one rule, monotone over reloads (they belong to the rule's name).
@@ -81,43 +84,46 @@ struct RuleCounters {
   std::string rule;
   RuleKind kind = RuleKind::kLimit;
   bool shadow = false;
-  bool loaded = false;         // false: the rule is gone from the current set
-  uint64_t passed = 0;         // requests that the rule let through
-  uint64_t refused = 0;
-  uint64_t shadow_refused = 0;
+  bool loaded = false;          // false: the rule is gone from the current set
+  uint64_t passed = 0;          // admitted requests that the rule let through
+  uint64_t refused = 0;         // refused requests whose answer names this rule
+  uint64_t shadow_refused = 0;  // requests that the rule would have refused
   uint64_t degraded = 0;
-  uint64_t waited = 0;
-  uint64_t wait_ns = 0;        // sum of waits handed out
-  uint64_t failed_after = 0;   // admitted calls that settled as errors
-  int64_t inflight = 0;        // concurrency rules
+  uint64_t waited = 0;        // requests whose wait came from this rule
+  uint64_t wait_ns = 0;       // sum of these waits
+  uint64_t failed_after = 0;  // admitted calls that settled as errors
+  int64_t inflight = 0;       // concurrency rules
 };
 
 struct EngineCounters {
   std::vector<RuleCounters> rules;
   uint64_t decisions = 0;
-  uint64_t unmatched = 0;          // requests that no rule matched
+  uint64_t unmatched = 0;  // requests that no rule matched
   uint64_t clock_backward = 0;
-  uint64_t generation = 0;         // of the rule set; counts loads
+  uint64_t generation = 0;  // of the rule set; counts loads
   uint64_t reload_failures = 0;
-  size_t cells = 0;                // live or claimable cells in use (approximate)
+  size_t cells = 0;  // live or claimable cells in use (approximate)
   size_t cells_capacity = 0;
   size_t cells_bytes = 0;
   uint64_t cell_evictions = 0;
   size_t state_bytes = 0;
   uint64_t state_evictions = 0;
+  size_t snapshots = 0;  // rule sets in memory; 1 but for moments
 };
 
 // One matching rule, for `explain` and the status endpoint.
 struct Explanation {
   std::string rule;
-  std::string matched_by;     // "route POST /orders/{id}"
-  std::string key;            // "ip=192.0.2.7"; secrets are not hidden here
-  Decision decision;          // as a peek
+  std::string matched_by;  // "route POST /orders/{id}"
+  std::string key;         // "ip=192.0.2.7"; secrets are not hidden here
+  Decision decision;       // as a peek
 };
 
 class Engine {
  public:
-  explicit Engine(const EngineOptions& options);
+  // Errors: kInvalidArgument for capacities outside base/bounds.h; kResourceExhausted
+  // when the system has no such memory.
+  static Result<std::unique_ptr<Engine>> Create(const EngineOptions& options);
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -127,12 +133,18 @@ class Engine {
   // rules stay.
   Result<void> Load(const RuleSet& rules);
 
+  // Requires: `attempt` has nothing to end (see attempt.h).
   Step Begin(Attempt& attempt, const RequestView& request, Mode mode, Instant now) noexcept;
+  // `outcomes`: one for each of attempt.remote_takes(), in that order; missing ones
+  // count as failed.  What is to be given back to the store is in store_dues().
   Step Resume(Attempt& attempt, std::span<const TakeOutcome> outcomes, Instant now) noexcept;
   // After a kWait decision in mode kEnter: the wait is over, takes concurrency.
   Step Continue(Attempt& attempt, Instant now) noexcept;
-  // Gives back everything that the attempt took.  No-op on an idle attempt.
+  // The request does not go: gives back everything that the attempt took.  No-op on
+  // an idle attempt.
   void Cancel(Attempt& attempt, Instant now) noexcept;
+  // The call ended.  No-op unless attempt.entered(), so the second of two settles
+  // does nothing.
   void Settle(Attempt& attempt, Outcome outcome, std::optional<int64_t> actual_cost,
               Instant now) noexcept;
 
@@ -144,6 +156,7 @@ class Engine {
 
  private:
   struct Impl;
+  explicit Engine(std::unique_ptr<Impl> impl) noexcept;
   std::unique_ptr<Impl> impl_;
 };
 

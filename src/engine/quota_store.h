@@ -11,6 +11,7 @@
 
 #include "flowguard/rule.h"
 #include "flowguard/time.h"
+
 #include "limit/numbers.h"
 
 namespace flowguard::rules {
@@ -22,16 +23,16 @@ namespace flowguard::engine {
 // One take that a decision needs from a store.  Views live as long as the Attempt.
 struct RemoteTake {
   const rules::CompiledRule* rule = nullptr;
-  std::string_view key;   // the dimension values as a length-prefixed tuple
-  limit::Config config;   // after overrides
-  int64_t cost = 1;       // 0: a peek
+  std::string_view key;  // the dimension values as a length-prefixed tuple
+  limit::Config config;  // after overrides
+  int64_t cost = 1;      // 0: a peek
 };
 
 struct TakeOutcome {
   enum class Status : uint8_t { kTaken, kRefused, kFailed };
   Status status = Status::kFailed;
-  limit::Numbers numbers;    // kTaken and kRefused
-  limit::Receipt receipt;    // kTaken: as the store understands it
+  limit::Numbers numbers;  // kTaken and kRefused
+  limit::Receipt receipt;  // kTaken: as the store understands it
 };
 
 // Told of the end of a Take.
@@ -39,8 +40,8 @@ struct TakeOutcome {
 class TakeSink {
  public:
   virtual ~TakeSink() = default;
-  // At most once per ticket by contract.  A driver ignores a ticket that it does
-  // not wait for (twice, too late), and gives back what such an answer took.
+  // At most once per ticket, and not after Abandon returned.  A driver ignores what
+  // comes all the same.
   virtual void OnTaken(uint64_t ticket, std::span<const TakeOutcome> outcomes) noexcept = 0;
 };
 
@@ -51,7 +52,9 @@ class QuotaStore {
 
   // Starts taking all of `takes`, all or nothing, and answers `sink` by `deadline`
   // (kFailed for all if the store could not).  May answer before it returns.
-  // What `takes` views is copied before Take returns.
+  // When one refuses, the others' receipts are empty: nothing of them is held.  A
+  // rule in shadow refuses for itself alone.
+  // What `takes` views is copied before the sink is called, and before Take returns.
   virtual void Take(std::span<const RemoteTake> takes, Instant now, Instant deadline,
                     uint64_t ticket, TakeSink* sink) noexcept = 0;
 

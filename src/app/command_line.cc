@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "app/command_line.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <string_view>
+
+#include <CLI/CLI.hpp>
+#include <unistd.h>
+
+#include "app/version.h"
+
+namespace flowguard::app {
+namespace {
+
+constexpr const char* kRunExamples =
+    "Examples:\n"
+    "  flowguard run --upstream http://127.0.0.1:3000 --limit '100/s per ip'\n"
+    "  flowguard run --config flowguard.yaml\n"
+    "  flowguard run --decisions --rules rules.yaml\n\n"
+    "Every flag can be given as an environment variable: FLOWGUARD_UPSTREAM, ...; lists are\n"
+    "separated by ';'.  Flags go before variables, variables before the file.\n"
+    "SIGHUP reloads the rules; SIGTERM drains and ends.";
+
+constexpr const char* kExplainExamples =
+    "Examples:\n"
+    "  flowguard explain --rules rules.yaml --method POST --path /orders --ip 192.0.2.7\n"
+    "  flowguard explain --limit '100/s per user' --path / --dim user=u42 --output json";
+
+// Environment variable by name; nothing when it is not set.
+std::optional<std::string> Variable(const char* name) {
+  const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): before any thread
+  if (value == nullptr) return std::nullopt;
+  return std::string(value);
+}
+
+std::vector<std::string> SplitList(std::string_view text) {
+  std::vector<std::string> items;
+  while (!text.empty()) {
+    const size_t at = text.find(';');
+    const std::string_view item = text.substr(0, at);
+    if (item.find_first_not_of(' ') != std::string_view::npos) items.emplace_back(item);
+    text = at == std::string_view::npos ? std::string_view() : text.substr(at + 1);
+  }
+  return items;
+}
+
+bool WantsColor(bool refused) {
+  const auto term = Variable("TERM");
+  return !refused && !Variable("NO_COLOR") && term != "dumb" && isatty(STDERR_FILENO) == 1;
+}
+
+void AddOutput(CLI::App& command, Output& output) {
+  static const std::map<std::string, Output> kForms = {{"text", Output::kText},
+                                                       {"json", Output::kJson}};
+  command.add_option("--output", output, "text (default) or json")
+      ->transform(CLI::CheckedTransformer(kForms))
+      ->option_text("FORM");
+}
+
+void AddRun(CLI::App& app, RunFlags& flags) {
+  CLI::App& run = *app.add_subcommand("run", "Run the gateway, the decision API, or both");
+  run.footer(kRunExamples);
+  run.add_option("--config", flags.config, "Configuration file (flowguard.yaml)")
+      ->option_text("FILE");
+  run.add_option("--rules", flags.rules, "Rule file; watched for changes")->option_text("FILE");
+  run.add_option("--upstream", flags.upstreams,
+                 "Upstream of the gateway, http://HOST:PORT; repeatable")
+      ->allow_extra_args(false)
+      ->option_text("URL");
+  run.add_option(
+         "--limit", flags.limits,
+         "A rule: N/unit [burst B] [per DIM[,DIM]] [algorithm NAME] [on \"METHOD /route\"]; "
+         "repeatable")
+      ->allow_extra_args(false)
+      ->option_text("RULE");
+  run.add_option("--listen", flags.listen, "Gateway address (0.0.0.0:8080); port 0: any")
+      ->option_text("ADDR:PORT");
+  run.add_option("--decisions", flags.decisions, "Open the decision API (127.0.0.1:8081)")
+      ->expected(0, 1)
+      ->default_str("")
+      ->option_text("[ADDR:PORT]");
+  run.add_option("--admin", flags.admin,
+                 "Metrics, health and rules (127.0.0.1:8082; open by default with a gateway); "
+                 "\"off\" to shut it")
+      ->expected(0, 1)
+      ->default_str("")
+      ->option_text("[ADDR:PORT]");
+  run.add_option("--workers", flags.workers, "Event loops; auto (default): one a core")
+      ->option_text("N");
+  run.add_option("--drain-timeout", flags.drain_timeout,
+                 "How long requests in progress may take after SIGTERM (30s)")
+      ->option_text("DURATION");
+  run.add_option("--cells", flags.cells, "Live keys that are never forgotten (1_000_000)")
+      ->option_text("N");
+  run.add_option("--log-level", flags.log_level, "debug, info (default), warn or error")
+      ->option_text("LEVEL");
+}
+
+void AddValidate(CLI::App& app, ValidateFlags& flags) {
+  CLI::App& validate = *app.add_subcommand("validate", "Check rule files and configuration files");
+  validate.add_option("files", flags.files, "Files to check")->required()->option_text("FILE...");
+  AddOutput(validate, flags.output);
+}
+
+void AddExplain(CLI::App& app, ExplainFlags& flags) {
+  CLI::App& explain = *app.add_subcommand(
+      "explain", "Show which rules match a request, by which key, and the verdict");
+  explain.footer(kExplainExamples);
+  explain.add_option("--rules", flags.rules, "Rule file")->option_text("FILE");
+  explain.add_option("--limit", flags.limits, "A rule, as for run; repeatable")
+      ->allow_extra_args(false)
+      ->option_text("RULE");
+  explain.add_option("--method", flags.method, "HTTP method (GET)")->option_text("METHOD");
+  explain.add_option("--path", flags.path, "Path with query")->option_text("PATH");
+  explain.add_option("--resource", flags.resource, "Resource name")->option_text("NAME");
+  explain.add_option("--ip", flags.ip, "Client address (127.0.0.1)")->option_text("ADDR");
+  explain.add_option("--header", flags.headers, "Request header; repeatable")
+      ->allow_extra_args(false)
+      ->option_text("NAME:VALUE");
+  explain.add_option("--dim", flags.dimensions, "Dimension value; repeatable")
+      ->allow_extra_args(false)
+      ->option_text("NAME=VALUE");
+  explain.add_option("--cost", flags.cost, "Units (default: what each rule reserves)")
+      ->check(CLI::NonNegativeNumber)
+      ->option_text("N");
+  AddOutput(explain, flags.output);
+}
+
+Command Chosen(const CLI::App& app) {
+  if (app.got_subcommand("run")) return Command::kRun;
+  if (app.got_subcommand("validate")) return Command::kValidate;
+  if (app.got_subcommand("explain")) return Command::kExplain;
+  if (app.got_subcommand("version")) return Command::kVersion;
+  return Command::kNone;
+}
+
+}  // namespace
+
+CommandLine ReadCommandLine(int argc, const char* const* argv) {
+  CommandLine line;
+  CLI::App app("Flow control for services: limits, concurrency, access.", "flowguard");
+  bool no_color = false;
+  app.add_flag("--no-color", no_color, "No colours in messages (also: NO_COLOR)");
+  app.set_version_flag("--version", std::string("flowguard ") + kVersion);
+  app.require_subcommand(1);
+  AddRun(app, line.run);
+  AddValidate(app, line.validate);
+  AddExplain(app, line.explain);
+  AddOutput(*app.add_subcommand("version", "Show the version"), line.version.output);
+  try {
+    app.parse(argc, argv);
+    line.command = Chosen(app);
+    line.color = WantsColor(no_color);
+  } catch (const CLI::ParseError& fault) {
+    // Help and --version come this way too, with code 0.
+    line.color = WantsColor(no_color);
+    if (fault.get_exit_code() == 0) {
+      line.exit_code = app.exit(fault);
+    } else {
+      PrintError(fault.what(), line.color);
+      std::fputs("Run with --help for more information.\n", stderr);
+      line.exit_code = kExitUsage;
+    }
+  }
+  return line;
+}
+
+void ApplyEnvironment(RunFlags& flags) {
+  const auto one = [](std::optional<std::string>& flag, const char* name) {
+    if (!flag) flag = Variable(name);
+  };
+  const auto list = [](std::optional<std::vector<std::string>>& flag, const char* name) {
+    if (flag) return;
+    if (const auto value = Variable(name)) flag = SplitList(*value);
+  };
+  one(flags.config, "FLOWGUARD_CONFIG");
+  one(flags.rules, "FLOWGUARD_RULES");
+  one(flags.listen, "FLOWGUARD_LISTEN");
+  one(flags.decisions, "FLOWGUARD_DECISIONS");
+  one(flags.admin, "FLOWGUARD_ADMIN");
+  one(flags.workers, "FLOWGUARD_WORKERS");
+  one(flags.drain_timeout, "FLOWGUARD_DRAIN_TIMEOUT");
+  one(flags.cells, "FLOWGUARD_CELLS");
+  one(flags.log_level, "FLOWGUARD_LOG_LEVEL");
+  list(flags.upstreams, "FLOWGUARD_UPSTREAM");
+  list(flags.limits, "FLOWGUARD_LIMIT");
+}
+
+void PrintError(const std::string& message, bool color) {
+  std::fprintf(stderr, "%serror:%s %s\n", color ? "\x1b[1;31m" : "", color ? "\x1b[0m" : "",
+               message.c_str());
+}
+
+}  // namespace flowguard::app

@@ -1,0 +1,367 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The flowguard command as its users meet it: exit codes, streams, signals."""
+import json
+import pathlib
+import sys
+import threading
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests" / "e2e"))
+import harness  # noqa: E402
+from harness import ask, run_once, signal, wait_until  # noqa: E402
+
+DECISIONS = ("decisions", "admin")
+
+GOOD = """rules:
+  - name: per-client
+    limit: 2/min
+    by: [ip]
+"""
+WIDER = GOOD.replace("2/min", "5/min")
+BAD = GOOD.replace("limit:", "limitt:")
+
+
+class UsageTest(unittest.TestCase):
+    def test_no_command_is_a_usage_error_on_stderr(self):
+        code, out, err = run_once()
+        self.assertEqual((code, out), (2, ""))
+        self.assertIn("error:", err)
+
+    def test_help_is_data(self):
+        code, out, err = run_once("run", "--help")
+        self.assertEqual((code, err), (0, ""))
+        self.assertIn("--upstream", out)
+        self.assertIn("Examples:", out)
+
+    def test_unknown_flag(self):
+        self.assertEqual(run_once("run", "--bogus")[0], 2)
+
+    def test_version(self):
+        code, out, _ = run_once("version")
+        self.assertEqual(code, 0)
+        self.assertRegex(out, r"^flowguard \d+\.\d+\.\d+\n$")
+        _, out, _ = run_once("version", "--output", "json")
+        self.assertRegex(json.loads(out)["version"], r"^\d+\.\d+\.\d+$")
+
+    def test_nothing_to_serve(self):
+        code, out, err = run_once("run")
+        self.assertEqual((code, out), (2, ""))
+        self.assertIn("--upstream", err)
+
+    def test_each_bad_flag_names_itself_and_what_is_allowed(self):
+        for flags, words in [
+                (["--upstream", "http://x", "--listen", "nonsense"], ["--listen", "nonsense"]),
+                (["--decisions", "--workers", "0"], ["--workers", "auto"]),
+                (["--decisions", "--workers", "many"], ["--workers", "many"]),
+                (["--decisions", "--log-level", "loud"], ["--log-level", "debug, info, warn"]),
+                (["--decisions", "--drain-timeout", "soon"], ["--drain-timeout", "soon"]),
+                (["--decisions", "--cells", "-1"], ["--cells"]),
+                (["--decisions", "--limit", "ten/s"], ["--limit", "ten/s"]),
+                (["--listen", "127.0.0.1:0"], ["--listen", "--upstream"]),
+        ]:
+            with self.subTest(flags=flags):
+                code, out, err = run_once("run", *flags)
+                self.assertEqual((code, out), (2, ""), err)
+                for word in words:
+                    self.assertIn(word, err)
+
+    def test_colours_only_on_a_terminal(self):
+        self.assertNotIn("\x1b", run_once("run")[2])
+
+    # A variable that is set counts, be it empty, and never falls back in silence.
+    def test_environment_is_read_and_an_empty_value_is_no_default(self):
+        code, _, err = run_once("run", "--decisions", env={"FLOWGUARD_WORKERS": ""})
+        self.assertEqual(code, 2)
+        self.assertIn("--workers", err)
+
+    def test_a_flag_goes_before_the_environment(self):
+        code, _, err = run_once("run", "--decisions", "--log-level", "loud",
+                                env={"FLOWGUARD_LOG_LEVEL": "info"})
+        self.assertEqual(code, 2)
+        self.assertIn("loud", err)
+
+    def test_tls_upstreams_are_refused_with_the_reason(self):
+        code, _, err = run_once("run", "--upstream", "https://127.0.0.1:1")
+        self.assertEqual(code, 1)
+        self.assertIn("https://127.0.0.1:1", err)
+
+
+class ValidateTest(harness.Case):
+    def test_good_file(self):
+        path = self.write("rules.yaml", GOOD)
+        code, out, err = run_once("validate", path)
+        self.assertEqual((code, err), (0, ""))
+        self.assertEqual(out, f"{path}: ok (rules, 1 rule)\n")
+
+    def test_bad_file_tells_line_and_column(self):
+        path = self.write("rules.yaml", BAD)
+        code, out, err = run_once("validate", path)
+        self.assertEqual((code, out), (1, ""))
+        self.assertIn(f"{path}:3:5: ", err)
+        self.assertIn("limit", err)
+
+    def test_one_bad_file_of_several_fails(self):
+        good, bad = self.write("good.yaml", GOOD), self.write("bad.yaml", BAD)
+        code, out, _ = run_once("validate", good, bad)
+        self.assertEqual(code, 1)
+        self.assertIn("good.yaml: ok", out)
+
+    def test_missing_file(self):
+        code, _, err = run_once("validate", "/nonexistent/rules.yaml")
+        self.assertEqual(code, 1)
+        self.assertIn("/nonexistent/rules.yaml", err)
+
+    def test_no_file_is_a_usage_error(self):
+        self.assertEqual(run_once("validate")[0], 2)
+
+    def test_configuration_with_the_rule_file_that_it_names(self):
+        self.write("rules.yaml", BAD)
+        config = self.write("flowguard.yaml", "decisions: {listen: \"127.0.0.1:0\"}\n"
+                                             "rules: rules.yaml\n")
+        code, _, err = run_once("validate", config)
+        self.assertEqual(code, 1)
+        self.assertIn("rules.yaml:3:5", err)
+
+    def test_json(self):
+        path = self.write("rules.yaml", BAD)
+        code, out, _ = run_once("validate", path, "--output", "json")
+        self.assertEqual(code, 1)
+        [entry] = json.loads(out)["files"]
+        self.assertFalse(entry["ok"])
+        self.assertTrue(any(":3:5:" in error for error in entry["errors"]), entry)
+
+
+class ExplainTest(harness.Case):
+    def test_shows_rule_key_and_verdict(self):
+        path = self.write("rules.yaml", GOOD)
+        code, out, err = run_once(
+            "explain", "--rules", path, "--path", "/x", "--ip", "192.0.2.7")
+        self.assertEqual((code, err), (0, ""))
+        self.assertIn("per-client", out)
+        self.assertIn("ip=192.0.2.7", out)
+        self.assertIn("verdict: allow", out)
+
+    def test_json_with_dimensions_and_cost(self):
+        code, out, _ = run_once("explain", "--limit", "10/s per user", "--path", "/",
+                                 "--dim", "user=u42", "--cost", "11", "--output", "json")
+        self.assertEqual(code, 0)
+        explained = json.loads(out)
+        self.assertEqual(explained["verdict"], "refuse")
+        self.assertIsNone(explained["retry_after_ms"])
+        self.assertEqual(explained["rules"][0]["key"], "user=u42")
+
+    def test_headers_make_keys(self):
+        code, out, _ = run_once("explain", "--limit", "10/s per header:x-key", "--path",
+                                 "/", "--header", "X-Key: k1")
+        self.assertEqual(code, 0)
+        self.assertIn("=k1", out)
+
+    def test_no_rule_matches(self):
+        code, out, _ = run_once("explain", "--limit", "10/s on /orders", "--path", "/x")
+        self.assertEqual((code, out), (0, "no rule matches: the request passes\n"))
+
+    def test_usage(self):
+        self.assertEqual(run_once("explain", "--path", "/")[0], 2)
+        self.assertEqual(run_once("explain", "--limit", "1/s")[0], 2)
+        self.assertEqual(run_once("explain", "--limit", "1/s", "--path", "/", "--ip",
+                                   "x")[0], 2)
+
+
+class RunTest(harness.Case):
+    def guard(self, *flags, doors=DECISIONS, workers="1"):
+        return self.start(harness.FlowGuard("--workers", workers, *flags, doors=doors))
+
+    def proxy(self, *flags, hold=None, doors=("gateway", "admin")):
+        upstream = self.start(harness.Upstream(hold))
+        return upstream, self.guard("--upstream", upstream.url, *flags, doors=doors)
+
+    def test_200_turns_into_429_and_back(self):
+        upstream, guard = self.proxy("--limit", "1/s per ip")
+        self.assertEqual(ask(guard.gateway).status, 200)
+        refused = ask(guard.gateway)
+        self.assertEqual(refused.status, 429)
+        self.assertEqual(refused.headers["retry-after"], "1")
+        self.assertEqual(refused.headers["cache-control"], "no-store")
+        self.assertIn("ratelimit", refused.headers)
+        self.assertEqual(refused.json()["code"], 429)
+        self.assertEqual(len(upstream.requests), 1)
+        wait_until(lambda: ask(guard.gateway).status == 200, "a 200 after the wait")
+
+    def test_a_door_not_asked_for_stays_shut(self):
+        guard = self.guard("--limit", "1/s", doors=("decisions",))
+        self.assertEqual(len(guard.out), 1)
+
+    def test_all_workers_share_port_and_limit(self):
+        guard = self.guard("--limit", "5/h per ip", workers="3")
+        statuses = [ask(guard.decisions, "/v1/auth").status for _ in range(12)]
+        self.assertEqual(statuses.count(200), 5)
+
+    def test_status_page_spends_nothing(self):
+        _, guard = self.proxy("--limit", "3/h per ip")
+        ask(guard.gateway)
+        for _ in range(5):
+            [rule] = ask(guard.gateway, "/.flowguard/status").json()["rules"]
+            self.assertEqual((rule["limit"], rule["remaining"]), (3, 2))
+
+    def test_admin_tells_metrics_health_and_rules(self):
+        guard = self.guard("--limit", "1/h per ip")
+        ask(guard.decisions, "/v1/auth")
+        ask(guard.decisions, "/v1/auth")
+        text = ask(guard.admin, "/metrics").body
+        self.assertRegex(text, r'flowguard_rule_requests_total\{rule="[^"]*",'
+                               r'decision="allow",reason="none"\} 1\n')
+        self.assertRegex(text, r'decision="refuse",reason="limit"\} 1\n')
+        self.assertIn('flowguard_http_requests_total{door="decisions"} 2\n', text)
+        opened = ask(guard.admin, "/metrics", headers={"Accept": "application/openmetrics-text"})
+        self.assertTrue(opened.headers["content-type"].startswith("application/openmetrics"))
+        self.assertTrue(opened.body.endswith("# EOF\n"))
+        self.assertEqual(ask(guard.admin, "/healthz").status, 200)
+        self.assertTrue(ask(guard.admin, "/readyz").json()["ready"])
+        self.assertIn("limit: 1/h", ask(guard.admin, "/rules").body)
+        rules = ask(guard.admin, "/rules", headers={"Accept": "application/json"}).json()
+        self.assertEqual(rules["rules"][0]["limit"], "1/h")
+        self.assertEqual(ask(guard.admin, "/config").json()["generation"], 1)
+        self.assertEqual(ask(guard.admin, "/nothing").status, 404)
+
+    # Keys as labels: a series for every client that ever came.
+    def test_the_size_of_a_scrape_does_not_grow_with_clients(self):
+        guard = self.guard("--limit", "1/h per header:x-key")
+
+        def series():
+            return ask(guard.admin, "/metrics").body.count("\n")
+
+        ask(guard.decisions, "/v1/auth", headers={"X-Key": "first"})
+        before = series()
+        for i in range(200):
+            ask(guard.decisions, "/v1/auth", headers={"X-Key": f"key-{i}"})
+        self.assertEqual(series(), before)
+
+    def test_sighup_takes_good_rules_and_refuses_bad_ones(self):
+        path = self.write("rules.yaml", GOOD)
+        guard = self.guard("--rules", path)
+        self.write("rules.yaml", WIDER)
+        guard.signal(signal.SIGHUP)
+        wait_until(lambda: "5/min" in ask(guard.admin, "/rules").body, "the new rules")
+        self.write("rules.yaml", BAD)
+        guard.signal(signal.SIGHUP)
+        guard.wait_line(r"rules\.yaml:3:5: ")
+        self.assertIn("5/min", ask(guard.admin, "/rules").body)
+        self.assertIn(":3:5:", ask(guard.admin, "/config").json()["last_error"])
+        self.assertRegex(ask(guard.admin, "/metrics").body,
+                         r'flowguard_config_load_total\{result="failure"\} [1-9]')
+
+    def test_a_changed_file_is_noticed_without_a_signal(self):
+        path = self.write("rules.yaml", GOOD)
+        guard = self.guard("--rules", path)
+        self.write("rules.yaml", WIDER)
+        wait_until(lambda: "5/min" in ask(guard.admin, "/rules").body, "the new rules")
+
+    # A reload must not hand back what was used.
+    def test_a_reload_keeps_what_clients_used(self):
+        path = self.write("rules.yaml", GOOD)
+        guard = self.guard("--rules", path)
+        statuses = [ask(guard.decisions, "/v1/auth").status for _ in range(3)]
+        self.assertEqual(statuses, [200, 200, 429])
+        self.write("rules.yaml", GOOD + "  - name: other\n    limit: 9/s\n")
+        guard.signal(signal.SIGHUP)
+        wait_until(lambda: ask(guard.admin, "/config").json()["generation"] >= 2, "a reload")
+        self.assertEqual(ask(guard.decisions, "/v1/auth").status, 429)
+
+    def test_bad_rules_at_start_end_with_1_and_the_place(self):
+        path = self.write("rules.yaml", BAD)
+        code, out, err = run_once("run", "--rules", path, "--decisions", "127.0.0.1:0")
+        self.assertEqual((code, out), (1, ""))
+        self.assertIn("rules.yaml:3:5", err)
+
+    def test_an_address_that_cannot_be_bound_ends_with_1_and_its_name(self):
+        code, _, err = run_once("run", "--decisions", "192.0.2.1:1")
+        self.assertEqual(code, 1)
+        self.assertIn("192.0.2.1:1", err)
+
+    def test_sigterm_fails_readiness_lets_requests_end_and_exits_0(self):
+        release = threading.Event()
+        self.addCleanup(release.set)
+        upstream, guard = self.proxy(hold=release)
+        statuses = []
+        client = threading.Thread(target=lambda: statuses.append(ask(guard.gateway).status))
+        client.start()
+        wait_until(lambda: upstream.requests, "the request at the upstream")
+        guard.signal(signal.SIGTERM)
+        wait_until(lambda: ask(guard.admin, "/readyz").status == 503, "readiness to fail")
+        self.assertIsNone(guard.child.poll())
+        release.set()
+        client.join()
+        self.assertEqual(statuses, [200])
+        self.assertEqual(guard.wait(), 0)
+
+    def test_sigterm_with_nothing_in_progress_ends_at_once(self):
+        guard = self.guard()
+        guard.signal(signal.SIGTERM)
+        self.assertEqual(guard.wait(), 0)
+
+    def test_a_second_signal_cuts_off(self):
+        release = threading.Event()
+        self.addCleanup(release.set)
+        upstream, guard = self.proxy(hold=release)
+
+        def client():
+            try:
+                ask(guard.gateway)
+            except OSError:
+                pass  # that is the point
+
+        thread = threading.Thread(target=client)
+        thread.start()
+        wait_until(lambda: upstream.requests, "the request at the upstream")
+        guard.signal(signal.SIGTERM)
+        guard.wait_line("draining")
+        guard.signal(signal.SIGTERM)
+        self.assertEqual(guard.wait(), 1)
+        release.set()
+        thread.join()
+
+    def test_configuration_file(self):
+        upstream = self.start(harness.Upstream())
+        self.write("rules.yaml", GOOD)
+        config = self.write("flowguard.yaml", f"""gateway:
+  listen: "127.0.0.1:0"
+  upstream: ["{upstream.url}"]
+  workers: 1
+rules: rules.yaml
+""")
+        guard = self.guard("--config", config, doors=("gateway",))
+        self.assertEqual([ask(guard.gateway).status for _ in range(3)], [200, 200, 429])
+
+    def test_an_exempt_route_is_seen_by_no_rule(self):
+        upstream = self.start(harness.Upstream())
+        config = self.write("flowguard.yaml", f"""gateway:
+  listen: "127.0.0.1:0"
+  upstream: ["{upstream.url}"]
+exempt: [/healthz]
+rules:
+  - name: none
+    limit: 0/s
+""")
+        guard = self.guard("--config", config, doors=("gateway",))
+        self.assertEqual(ask(guard.gateway, "/healthz").status, 200)
+        self.assertEqual(ask(guard.gateway, "/").status, 429)
+
+    def test_decisions_are_stamped_where_asked(self):
+        upstream = self.start(harness.Upstream())
+        config = self.write("flowguard.yaml", f"""gateway:
+  listen: "127.0.0.1:0"
+  upstream: ["{upstream.url}"]
+responses: {{decided_at: true}}
+rules:
+  - name: one
+    limit: 1/h
+""")
+        guard = self.guard("--config", config, doors=("gateway",))
+        first, second = ask(guard.gateway), ask(guard.gateway)
+        self.assertEqual((first.status, second.status), (200, 429))
+        self.assertLess(int(first.headers["flowguard-decided-at"]),
+                        int(second.headers["flowguard-decided-at"]))
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "app/rule_keeper.h"
+
+#include <utility>
+
+#include "flowguard/rules_text.h"
+
+#include "base/log.h"
+#include "base/try.h"
+#include "dialects/config_yaml.h"
+#include "rules/compile.h"
+#include "serve/decision_api.h"
+
+namespace flowguard::app {
+namespace {
+
+using base::Log;
+using base::LogLevel;
+
+// Each line of `text` as a message of its own.
+void LogLines(LogLevel level, std::string_view text) {
+  while (!text.empty()) {
+    const size_t end = text.find('\n');
+    Log(level, text.substr(0, end));
+    text = end == std::string_view::npos ? std::string_view() : text.substr(end + 1);
+  }
+}
+
+}  // namespace
+
+Result<ParsedRules> ReadRuleOrigin(const RuleOrigin& origin, std::string_view text) {
+  ParsedRules parsed;
+  if (!origin.rules_path.empty()) {
+    FG_ASSIGN_OR_RETURN(parsed, ParseRules(text, origin.rules_path));
+  } else if (!origin.config_path.empty()) {
+    FG_ASSIGN_OR_RETURN(dialects::ParsedConfig config,
+                        dialects::ParseConfig(text, origin.config_path));
+    if (config.config.inline_rules) parsed.rules = std::move(*config.config.inline_rules);
+    parsed.warnings = std::move(config.warnings);
+  }
+  std::vector<Rule>& rules = parsed.rules.rules;
+  rules.insert(rules.begin(), origin.limits.begin(), origin.limits.end());
+  return parsed;
+}
+
+RuleKeeper::RuleKeeper(net::Loop& loop, engine::Engine& engine, const Clock& clock,
+                       RuleOrigin origin, RuleKeeperOptions options)
+    : loop_(loop),
+      engine_(engine),
+      clock_(clock),
+      origin_(std::move(origin)),
+      options_(options),
+      poll_timer_(&RuleKeeper::OnPollTimer, this) {}
+
+RuleKeeper::~RuleKeeper() {
+  if (source_ != nullptr && source_->fd() >= 0) loop_.Unwatch(source_->fd());
+}
+
+const std::string& RuleKeeper::Path() const noexcept {
+  return origin_.rules_path.empty() ? origin_.config_path : origin_.rules_path;
+}
+
+std::string RuleKeeper::SourceName() const {
+  return Path().empty() ? "command line" : Path();
+}
+
+Result<void> RuleKeeper::Start() {
+  if (!Path().empty()) {
+    FG_ASSIGN_OR_RETURN(content_, sources::ReadFile(Path()));
+  }
+  return Load(content_.value_or(""));
+}
+
+Result<void> RuleKeeper::Load(std::string_view text) {
+  FG_ASSIGN_OR_RETURN(const ParsedRules parsed, ReadRuleOrigin(origin_, text));
+  FG_RETURN_IF_ERROR(engine_.Load(parsed.rules));
+  Warn(parsed);
+  ++loads_;
+  loaded_at_ = clock_.WallNow();
+  last_error_.clear();
+  Log(LogLevel::kInfo,
+      "loaded " + std::to_string(parsed.rules.rules.size()) + " rules from " + SourceName());
+  return {};
+}
+
+void RuleKeeper::Warn(const ParsedRules& parsed) const {
+  std::vector<std::string> warnings = parsed.warnings;
+  if (const auto table = rules::Compile(parsed.rules, {}); table.ok()) {
+    warnings.insert(warnings.end(), table->warnings.begin(), table->warnings.end());
+  }
+  if (options_.decision_api) {
+    const auto more = serve::DecisionApiWarnings(parsed.rules);
+    warnings.insert(warnings.end(), more.begin(), more.end());
+  }
+  for (const std::string& warning : warnings)
+    Log(LogLevel::kWarn, warning);
+  if (parsed.rules.rules.empty()) Log(LogLevel::kWarn, "there are no rules: every request passes");
+}
+
+void RuleKeeper::LoadAgain(std::string_view text) {
+  if (const auto loaded = Load(text); !loaded.ok()) Failed(loaded.error().message);
+}
+
+void RuleKeeper::Failed(const std::string& message) {
+  ++failures_;
+  last_error_ = message;
+  LogLines(LogLevel::kError, message);
+  Log(LogLevel::kError, "the rules stay as they were");
+}
+
+void RuleKeeper::Watch() {
+  if (Path().empty()) return;
+  source_ = std::make_unique<sources::FileSource>(sources::FileSource::Options{.path = Path()},
+                                                  std::move(content_), loop_.Now());
+  if (source_->fd() < 0 || !loop_.Watch(source_->fd(), *this)) {
+    Log(LogLevel::kWarn, Path() + ": changes are found by looking from time to time only");
+  }
+  ArmPoll();
+}
+
+void RuleKeeper::ArmPoll() noexcept {
+  loop_.Arm(poll_timer_, source_->NextPoll());
+}
+
+void RuleKeeper::OnReady(net::Ready /*ready*/) noexcept {
+  Poll();
+}
+
+void RuleKeeper::OnPollTimer(void* self) noexcept {
+  static_cast<RuleKeeper*>(self)->Poll();
+}
+
+void RuleKeeper::Poll() noexcept {
+  const auto content = source_->Poll(loop_.Now());
+  if (!content.ok()) {
+    Failed(content.error().message);
+  } else if (content->has_value()) {
+    LoadAgain(**content);
+  }
+  ArmPoll();
+}
+
+void RuleKeeper::Reload() {
+  if (source_ == nullptr) {
+    Log(LogLevel::kInfo, "nothing to reload: the rules come from the command line");
+    return;
+  }
+  const auto content = source_->ReadNow(loop_.Now());
+  if (!content.ok()) return Failed(content.error().message);
+  LoadAgain(*content);
+}
+
+void RuleKeeper::Collect(observe::MetricsWriter& out) {
+  using observe::MetricType;
+  out.Family("flowguard_config_load", MetricType::kCounter, "Rule sets loaded, by result.");
+  out.Sample({{"result", "success"}}, loads_);
+  out.Sample({{"result", "failure"}}, failures_);
+  out.Family("flowguard_config_last_success_timestamp_seconds", MetricType::kGauge,
+             "When the rules in force were loaded, in seconds since 1970.");
+  out.SampleSeconds(std::span<const observe::Label>(),
+                    static_cast<uint64_t>(loaded_at_.time_since_epoch().count()));
+  out.Family("flowguard_config_last_load_successful", MetricType::kGauge,
+             "1 when the last load was good, 0 when the rules stayed as they were.");
+  out.Sample(std::span<const observe::Label>(), uint64_t{last_error_.empty() ? 1u : 0u});
+}
+
+}  // namespace flowguard::app

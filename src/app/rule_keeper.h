@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Keeps the engine's rules those of their origin: loads them at start, again on
+// SIGHUP, and again when the file changes.  A set with an error changes nothing; it
+// is logged with file, line and column, and counted.
+//
+// Threads: one owner (the control loop).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "flowguard/clock.h"
+#include "flowguard/result.h"
+#include "flowguard/rules_text.h"
+
+#include "app/settings.h"
+#include "engine/engine.h"
+#include "net/loop.h"
+#include "observe/metrics_writer.h"
+#include "sources/file_source.h"
+
+namespace flowguard::app {
+
+// Reads an origin's text (empty for limits alone) as a rule set.
+// Errors: a line each, "file:line:column: ...".
+Result<ParsedRules> ReadRuleOrigin(const RuleOrigin& origin, std::string_view text);
+
+struct RuleKeeperOptions {
+  bool decision_api = false;  // warn of rules that it cannot hold
+};
+
+class RuleKeeper final : public observe::MetricsSource, private net::Watcher {
+ public:
+  // All must outlive this.
+  RuleKeeper(net::Loop& loop, engine::Engine& engine, const Clock& clock, RuleOrigin origin,
+             RuleKeeperOptions options);
+  ~RuleKeeper() override;
+
+  // The first load.
+  // Errors: the file cannot be read, or its rules cannot be used.
+  Result<void> Start();
+  // Watches the origin's file from now on.
+  void Watch();
+  // Reads and loads again, whatever the watch says.
+  void Reload();
+
+  // "rules.yaml", or "command line".
+  [[nodiscard]] std::string SourceName() const;
+  [[nodiscard]] WallTime loaded_at() const noexcept { return loaded_at_; }
+  // Of the last reload; empty when it was good.
+  [[nodiscard]] const std::string& last_error() const noexcept { return last_error_; }
+
+  void Collect(observe::MetricsWriter& out) override;
+
+ private:
+  void OnReady(net::Ready ready) noexcept override;
+  static void OnPollTimer(void* self) noexcept;
+  void Poll() noexcept;
+  void ArmPoll() noexcept;
+  Result<void> Load(std::string_view text);
+  void LoadAgain(std::string_view text);
+  void Failed(const std::string& message);
+  void Warn(const ParsedRules& parsed) const;
+  [[nodiscard]] const std::string& Path() const noexcept;
+
+  net::Loop& loop_;
+  engine::Engine& engine_;
+  const Clock& clock_;
+  const RuleOrigin origin_;
+  const RuleKeeperOptions options_;
+  std::optional<std::string> content_;  // what Start read
+  std::unique_ptr<sources::FileSource> source_;
+  net::Timer poll_timer_;
+  WallTime loaded_at_{};
+  std::string last_error_;
+  uint64_t loads_ = 0;
+  uint64_t failures_ = 0;
+};
+
+}  // namespace flowguard::app

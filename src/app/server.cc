@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "app/server.h"
+
+#include <algorithm>
+#include <csignal>
+
+#include "app/version.h"
+#include "base/bounds.h"
+#include "base/log.h"
+#include "base/try.h"
+#include "dialects/rules_writer.h"
+
+namespace flowguard::app {
+namespace {
+
+using base::Log;
+using base::LogLevel;
+
+}  // namespace
+
+Result<std::unique_ptr<Server>> Server::Create(Settings settings, const Clock& clock) {
+  FG_ASSIGN_OR_RETURN(std::unique_ptr<net::Loop> control, net::Loop::Create(clock));
+  engine::EngineOptions options;
+  options.cell_capacity = settings.cells;
+  FG_ASSIGN_OR_RETURN(std::unique_ptr<engine::Engine> engine, engine::Engine::Create(options));
+  std::unique_ptr<Server> server(
+      new Server(std::move(settings), clock, std::move(control), std::move(engine)));
+  FG_RETURN_IF_ERROR(server->rules_.Start());
+  return server;
+}
+
+Server::Server(Settings settings, const Clock& clock, std::unique_ptr<net::Loop> control,
+               std::unique_ptr<engine::Engine> engine)
+    : settings_(std::move(settings)),
+      clock_(clock),
+      control_(std::move(control)),
+      engine_(std::move(engine)),
+      entries_(*engine_, base::kOpenEntriesMax),
+      rules_(*control_, *engine_, clock, settings_.rules,
+             {.decision_api = settings_.decisions.has_value()}),
+      engine_metrics_(*engine_, clock),
+      process_metrics_(kVersion),
+      drain_timer_(&Server::OnDrainTimer, this) {}
+
+// Workers end before the engine and the entries that they use.
+Server::~Server() {
+  workers_.clear();
+}
+
+Result<Server::OpenDoors> Server::Open() {
+  OpenDoors doors;
+  FG_RETURN_IF_ERROR(OpenWorkers(doors));
+  FG_RETURN_IF_ERROR(OpenAdmin(doors));
+  FG_ASSIGN_OR_RETURN(signals_,
+                      SignalWatch::Create(*control_, [this](int number) { OnSignal(number); }));
+  rules_.Watch();
+  return doors;
+}
+
+// Every worker binds the address that the first one got, so port 0 is one port.
+Result<void> Server::OpenWorkers(OpenDoors& doors) {
+  std::optional<net::Address> gateway = settings_.gateway;
+  std::optional<net::Address> decisions = settings_.decisions;
+  for (int i = 0; i < settings_.workers; ++i) {
+    FG_ASSIGN_OR_RETURN(std::unique_ptr<Worker> worker,
+                        Worker::Create(settings_, *engine_, entries_, clock_));
+    if (gateway) {
+      FG_ASSIGN_OR_RETURN(gateway, worker->OpenGateway(*gateway));
+    }
+    if (decisions) {
+      FG_ASSIGN_OR_RETURN(decisions, worker->OpenDecisions(*decisions));
+    }
+    workers_.push_back(std::move(worker));
+  }
+  if (gateway) doors.emplace_back("gateway", *gateway);
+  if (decisions) doors.emplace_back("decisions", *decisions);
+  return {};
+}
+
+Result<void> Server::OpenAdmin(OpenDoors& doors) {
+  if (!settings_.admin) return {};
+  DoorMetrics::Door gateway{"gateway", {}};
+  DoorMetrics::Door decisions{"decisions", {}};
+  std::vector<const serve::GatewayCounters*> gateways;
+  for (const auto& worker : workers_) {
+    if (const serve::Gateway* open = worker->gateway(); open != nullptr) {
+      gateway.workers.push_back(&open->server_counters());
+      gateways.push_back(&open->counters());
+    }
+    if (const auto* counters = worker->decision_counters(); counters != nullptr) {
+      decisions.workers.push_back(counters);
+    }
+  }
+  std::vector<DoorMetrics::Door> doors_shown;
+  for (DoorMetrics::Door* door : {&gateway, &decisions}) {
+    if (!door->workers.empty()) doors_shown.push_back(std::move(*door));
+  }
+  door_metrics_ = std::make_unique<DoorMetrics>(std::move(doors_shown), std::move(gateways),
+                                                settings_.decisions ? &entries_ : nullptr);
+  admin::AdminSubject& subject = *this;
+  admin_api_ = std::make_unique<admin::AdminApi>(
+      subject, std::vector<observe::MetricsSource*>{&engine_metrics_, &rules_, door_metrics_.get(),
+                                                    &process_metrics_});
+  admin_server_ = std::make_unique<HandlerServer>(*control_, http::ServerOptions{}, *admin_api_);
+  FG_ASSIGN_OR_RETURN(const net::Address bound, admin_server_->server().Listen(*settings_.admin));
+  doors.emplace_back("admin", bound);
+  return {};
+}
+
+bool Server::Run() {
+  running_ = true;
+  for (const auto& worker : workers_)
+    worker->Start();
+  control_->Run();
+  for (const auto& worker : workers_)
+    worker->Stop();
+  running_ = false;
+  return drained_;
+}
+
+void Server::OnSignal(int number) {
+  if (number == SIGHUP) return rules_.Reload();
+  if (draining_) {
+    Log(LogLevel::kWarn, "told to stop twice: requests in progress are cut off");
+    return control_->Stop();
+  }
+  Drain();
+}
+
+void Server::Drain() {
+  draining_ = true;  // readiness fails from here on
+  Log(LogLevel::kInfo, "draining: requests in progress may end");
+  drain_end_ = control_->Now() + settings_.drain_timeout + kDrainSlack;
+  for (const auto& worker : workers_)
+    worker->Drain(settings_.drain_timeout);
+  control_->ArmAfter(drain_timer_, kDrainLook);
+}
+
+void Server::LookDrained() {
+  drained_ = std::all_of(workers_.begin(), workers_.end(),
+                         [](const auto& worker) { return worker->drained(); });
+  if (drained_) {
+    Log(LogLevel::kInfo, "drained");
+  } else if (control_->Now() >= drain_end_) {
+    Log(LogLevel::kWarn, "requests were still in progress when the drain time-out ended");
+  } else {
+    return control_->ArmAfter(drain_timer_, kDrainLook);
+  }
+  control_->Stop();
+}
+
+void Server::OnDrainTimer(void* self) noexcept {
+  static_cast<Server*>(self)->LookDrained();
+}
+
+admin::Readiness Server::CheckReadiness() {
+  admin::Readiness readiness;
+  readiness.ready = running_ && !draining_;
+  readiness.checks.emplace_back("workers", running_ ? "running" : "starting");
+  readiness.checks.emplace_back("drain", draining_ ? "draining" : "no");
+  readiness.checks.emplace_back(
+      "rules", rules_.last_error().empty() ? "loaded" : "loaded; the last reload failed");
+  return readiness;
+}
+
+admin::ConfigReport Server::ReportConfig() {
+  return {.version = kVersion,
+          .generation = engine_->Counters().generation,
+          .source = rules_.SourceName(),
+          .loaded_at = rules_.loaded_at(),
+          .last_error = rules_.last_error()};
+}
+
+std::string Server::RulesAsYaml() {
+  return dialects::WriteRules(engine_->Rules());
+}
+
+}  // namespace flowguard::app

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The running process: the engine, the workers with the front doors, and the control
+// loop with signals, the rule file and the admin door.
+//
+//   main thread: control loop          worker threads: one loop each
+//     signals, rule file, /metrics       gateway, decision API
+//
+// SIGHUP reloads the rules.  SIGTERM and SIGINT drain: readiness fails first, then
+// the doors accept no more, requests in progress end within the drain time-out; a
+// second one ends the process at once.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "flowguard/clock.h"
+#include "flowguard/result.h"
+
+#include "admin/admin_api.h"
+#include "app/door_metrics.h"
+#include "app/rule_keeper.h"
+#include "app/settings.h"
+#include "app/signals.h"
+#include "app/worker.h"
+#include "engine/engine.h"
+#include "net/loop.h"
+#include "observe/engine_metrics.h"
+#include "observe/process_metrics.h"
+#include "serve/open_entries.h"
+
+namespace flowguard::app {
+
+class Server final : private admin::AdminSubject {
+ public:
+  // Loads the rules; opens nothing yet.
+  // Errors: rules that cannot be used; no memory for the cells.
+  static Result<std::unique_ptr<Server>> Create(Settings settings, const Clock& clock);
+  ~Server() override;
+
+  // Binds every door: {"gateway", 127.0.0.1:8080}, ... .
+  // Errors: an address that cannot be bound.
+  using OpenDoors = std::vector<std::pair<std::string, net::Address>>;
+  Result<OpenDoors> Open();
+
+  // Serves until it is told to stop by a signal.  True: everything in progress ended
+  // in time.
+  // Requires: Open was good.
+  bool Run();
+
+ private:
+  static constexpr Duration kDrainLook = std::chrono::milliseconds(5);
+  static constexpr Duration kDrainSlack = std::chrono::seconds(1);
+
+  Server(Settings settings, const Clock& clock, std::unique_ptr<net::Loop> control,
+         std::unique_ptr<engine::Engine> engine);
+
+  Result<void> OpenWorkers(OpenDoors& doors);
+  Result<void> OpenAdmin(OpenDoors& doors);
+  void OnSignal(int number);
+  void Drain();
+  void LookDrained();
+  static void OnDrainTimer(void* self) noexcept;
+
+  [[nodiscard]] admin::Readiness CheckReadiness() override;
+  [[nodiscard]] admin::ConfigReport ReportConfig() override;
+  [[nodiscard]] std::string RulesAsYaml() override;
+
+  const Settings settings_;
+  const Clock& clock_;
+  std::unique_ptr<net::Loop> control_;
+  std::unique_ptr<engine::Engine> engine_;
+  serve::OpenEntries entries_;
+  RuleKeeper rules_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+
+  observe::EngineMetrics engine_metrics_;
+  observe::ProcessMetrics process_metrics_;
+  std::unique_ptr<DoorMetrics> door_metrics_;
+  std::unique_ptr<admin::AdminApi> admin_api_;
+  std::unique_ptr<HandlerServer> admin_server_;
+  std::unique_ptr<SignalWatch> signals_;
+
+  net::Timer drain_timer_;
+  Instant drain_end_{};
+  bool running_ = false;
+  bool draining_ = false;
+  bool drained_ = false;
+};
+
+}  // namespace flowguard::app

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What `run` does, decided: flags before environment before file before default.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "flowguard/result.h"
+#include "flowguard/rule.h"
+#include "flowguard/time.h"
+
+#include "app/command_line.h"
+#include "base/log.h"
+#include "dialects/config_yaml.h"
+#include "http/server.h"
+#include "net/address.h"
+#include "serve/decision_api.h"
+#include "serve/gateway.h"
+#include "serve/upstream_pool.h"
+
+namespace flowguard::app {
+
+// Where rules come from.  Both paths may be empty: then `limits` are all.
+struct RuleOrigin {
+  std::string rules_path;    // a rule file
+  std::string config_path;   // a configuration file whose `rules` are a list
+  std::vector<Rule> limits;  // --limit, in front of those of the file
+};
+
+struct Settings {
+  // A door that was not asked for stays shut.
+  std::optional<net::Address> gateway;
+  std::optional<net::Address> decisions;
+  std::optional<net::Address> admin;
+
+  RuleOrigin rules;
+  int workers = 1;
+  size_t cells = 0;
+  Duration drain_timeout{};
+  base::LogLevel log_level = base::LogLevel::kInfo;
+  serve::GatewayOptions gateway_options;
+  serve::DecisionApiOptions decision_options;
+  std::vector<std::string> warnings;
+};
+
+// Flags and environment, each value read by itself.
+struct RunOptions {
+  std::string config_path;
+  std::string rules_path;
+  std::optional<net::Address> listen;
+  std::optional<net::Address> decisions;
+  std::optional<net::Address> admin;
+  bool admin_off = false;
+  std::optional<int> workers;
+  std::optional<Duration> drain_timeout;
+  std::optional<size_t> cells;
+  std::optional<base::LogLevel> log_level;
+  std::optional<std::vector<std::string>> upstreams;
+  std::vector<Rule> limits;
+};
+
+// Errors: kInvalidArgument naming the flag: a fault of usage.
+Result<RunOptions> ReadRunOptions(const RunFlags& flags);
+
+// Reads the configuration file, if one is named, and resolves names.
+// Errors: a file that cannot be used; upstreams without an address.
+//         kFailedPrecondition for flags that do not go together or leave nothing to
+//         serve: a fault of usage.
+Result<Settings> MakeSettings(const RunOptions& options);
+
+// Parses a configuration file.  Errors: as dialects::ParseConfig and sources::ReadFile.
+Result<dialects::ParsedConfig> LoadConfig(const std::string& path);
+
+}  // namespace flowguard::app

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// `flowguard validate FILE...`: everything that `run` would say of these files.
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "flowguard/rules_text.h"
+
+#include "app/commands.h"
+#include "app/rule_keeper.h"
+#include "app/settings.h"
+#include "dialects/config_yaml.h"
+#include "rules/compile.h"
+#include "sources/file_source.h"
+#include "text/json_writer.h"
+#include "text/yaml.h"
+
+namespace flowguard::app {
+namespace {
+
+struct Findings {
+  std::string file;
+  std::string kind = "rules";  // or "config"
+  size_t rules = 0;
+  std::vector<std::string> errors;
+  std::vector<std::string> warnings;
+};
+
+void AddLines(std::string_view text, std::vector<std::string>& lines) {
+  while (!text.empty()) {
+    const size_t end = text.find('\n');
+    lines.emplace_back(text.substr(0, end));
+    text = end == std::string_view::npos ? std::string_view() : text.substr(end + 1);
+  }
+}
+
+// A configuration has fields that a rule file has not.  What cannot be read at all is
+// left to the rule reader to complain about.
+bool IsConfig(std::string_view text, const std::string& file) {
+  const auto root = text::ParseYaml(text, file);
+  if (!root.ok() || !root->IsMap()) return false;
+  if (const text::Node* rules = root->Find("rules"); rules != nullptr && rules->IsScalar()) {
+    return true;
+  }
+  constexpr std::array<std::string_view, 8> kConfigFields = {
+      "gateway", "decisions", "admin", "client_ip", "store", "cells", "responses", "timeouts"};
+  for (const std::string_view field : kConfigFields) {
+    if (root->Find(field) != nullptr) return true;
+  }
+  return false;
+}
+
+void CheckRules(const RuleSet& rules, Findings& findings) {
+  findings.rules += rules.rules.size();
+  const auto table = rules::Compile(rules, {});
+  if (!table.ok()) return AddLines(table.error().message, findings.errors);
+  findings.warnings.insert(findings.warnings.end(), table->warnings.begin(), table->warnings.end());
+}
+
+void CheckRuleFile(std::string_view text, const std::string& file, Findings& findings) {
+  const auto parsed = ParseRules(text, file);
+  if (!parsed.ok()) return AddLines(parsed.error().message, findings.errors);
+  findings.warnings.insert(findings.warnings.end(), parsed->warnings.begin(),
+                           parsed->warnings.end());
+  CheckRules(parsed->rules, findings);
+}
+
+void CheckConfig(std::string_view text, const std::string& file, Findings& findings) {
+  findings.kind = "config";
+  const auto parsed = dialects::ParseConfig(text, file);
+  if (!parsed.ok()) return AddLines(parsed.error().message, findings.errors);
+  findings.warnings = parsed->warnings;
+  if (parsed->config.inline_rules) CheckRules(*parsed->config.inline_rules, findings);
+  if (parsed->config.rules_path.empty()) return;
+  const std::string path =
+      (std::filesystem::path(file).parent_path() / parsed->config.rules_path).string();
+  const auto rules = sources::ReadFile(path);
+  if (!rules.ok()) return AddLines(rules.error().message, findings.errors);
+  CheckRuleFile(*rules, path, findings);
+}
+
+Findings Check(const std::string& file) {
+  Findings findings;
+  findings.file = file;
+  const auto text = sources::ReadFile(file);
+  if (!text.ok()) {
+    AddLines(text.error().message, findings.errors);
+  } else if (IsConfig(*text, file)) {
+    CheckConfig(*text, file, findings);
+  } else {
+    CheckRuleFile(*text, file, findings);
+  }
+  return findings;
+}
+
+void PrintText(const Findings& findings, bool color) {
+  for (const std::string& error : findings.errors)
+    PrintError(error, color);
+  for (const std::string& warning : findings.warnings) {
+    std::fprintf(stderr, "%swarning:%s %s\n", color ? "\x1b[1;33m" : "", color ? "\x1b[0m" : "",
+                 warning.c_str());
+  }
+  if (findings.errors.empty()) {
+    std::printf("%s: ok (%s, %zu %s)\n", findings.file.c_str(), findings.kind.c_str(),
+                findings.rules, findings.rules == 1 ? "rule" : "rules");
+  }
+}
+
+void WriteLines(const std::vector<std::string>& lines, text::JsonWriter& json) {
+  json.BeginArray();
+  for (const std::string& line : lines)
+    json.String(line);
+  json.EndArray();
+}
+
+void PrintJson(const std::vector<Findings>& all) {
+  std::string out;
+  text::JsonWriter json(out);
+  json.BeginObject().Key("files").BeginArray();
+  for (const Findings& findings : all) {
+    json.BeginObject().Key("file").String(findings.file);
+    json.Key("kind").String(findings.kind).Key("ok").Bool(findings.errors.empty());
+    json.Key("rules").Uint(findings.rules);
+    json.Key("errors");
+    WriteLines(findings.errors, json);
+    json.Key("warnings");
+    WriteLines(findings.warnings, json);
+    json.EndObject();
+  }
+  json.EndArray().EndObject();
+  std::printf("%s\n", out.c_str());
+}
+
+}  // namespace
+
+int Validate(const ValidateFlags& flags, bool color) {
+  std::vector<Findings> all;
+  bool good = true;
+  for (const std::string& file : flags.files) {
+    all.push_back(Check(file));
+    good = good && all.back().errors.empty();
+    if (flags.output == Output::kText) PrintText(all.back(), color);
+  }
+  if (flags.output == Output::kJson) PrintJson(all);
+  return good ? kExitOk : kExitFailure;
+}
+
+}  // namespace flowguard::app

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "app/worker.h"
+
+#include <utility>
+
+#include "base/bounds.h"
+#include "base/try.h"
+
+namespace flowguard::app {
+
+HandlerServer::HandlerServer(net::Loop& loop, const http::ServerOptions& options,
+                             http::Handler& handler)
+    : service_(handler, base::kDecisionBodyBytesMax), server_(loop, options, service_) {}
+
+Result<std::unique_ptr<Worker>> Worker::Create(const Settings& settings, engine::Engine& engine,
+                                               serve::OpenEntries& entries, const Clock& clock) {
+  FG_ASSIGN_OR_RETURN(std::unique_ptr<net::Loop> loop, net::Loop::Create(clock));
+  return std::unique_ptr<Worker>(new Worker(settings, engine, entries, std::move(loop)));
+}
+
+Worker::Worker(const Settings& settings, engine::Engine& engine, serve::OpenEntries& entries,
+               std::unique_ptr<net::Loop> loop)
+    : settings_(settings),
+      engine_(engine),
+      entries_(entries),
+      loop_(std::move(loop)),
+      drain_timer_(&Worker::OnDrainTimer, this) {}
+
+Worker::~Worker() {
+  Stop();
+}
+
+Result<net::Address> Worker::OpenGateway(const net::Address& address) {
+  gateway_ = std::make_unique<serve::Gateway>(*loop_, engine_, settings_.gateway_options);
+  return gateway_->Listen(address);
+}
+
+Result<net::Address> Worker::OpenDecisions(const net::Address& address) {
+  decision_api_ =
+      std::make_unique<serve::DecisionApi>(*loop_, engine_, entries_, settings_.decision_options);
+  decision_server_ =
+      std::make_unique<HandlerServer>(*loop_, settings_.gateway_options.server, *decision_api_);
+  return decision_server_->server().Listen(address);
+}
+
+const http::ServerCounters* Worker::decision_counters() const noexcept {
+  return decision_server_ == nullptr ? nullptr : &decision_server_->server().counters();
+}
+
+void Worker::Start() {
+  thread_ = std::thread([this] { loop_->Run(); });
+}
+
+void Worker::Drain(Duration grace) {
+  loop_->Post([this, grace] {
+    if (gateway_ != nullptr) gateway_->Drain(grace);
+    if (decision_server_ != nullptr) decision_server_->server().Drain(grace);
+    LookDrained();
+  });
+}
+
+void Worker::LookDrained() {
+  const bool done = (gateway_ == nullptr || gateway_->drained()) &&
+                    (decision_server_ == nullptr || decision_server_->server().drained());
+  if (done) {
+    drained_.store(true, std::memory_order_release);
+  } else {
+    loop_->ArmAfter(drain_timer_, kDrainLook);
+  }
+}
+
+void Worker::OnDrainTimer(void* self) noexcept {
+  static_cast<Worker*>(self)->LookDrained();
+}
+
+void Worker::Stop() {
+  if (!thread_.joinable()) return;
+  loop_->Stop();
+  thread_.join();
+}
+
+}  // namespace flowguard::app

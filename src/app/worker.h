@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One event loop on one thread, with its share of every front door.
+//
+// Life: Create, Open* (on the creating thread), Start, Drain, Stop.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <thread>
+
+#include "flowguard/clock.h"
+#include "flowguard/result.h"
+
+#include "app/settings.h"
+#include "engine/engine.h"
+#include "http/handler_service.h"
+#include "http/server.h"
+#include "net/loop.h"
+#include "net/timer.h"
+#include "serve/decision_api.h"
+#include "serve/gateway.h"
+#include "serve/open_entries.h"
+
+namespace flowguard::app {
+
+// A Handler with the server in front of it, on a given loop.
+class HandlerServer {
+ public:
+  HandlerServer(net::Loop& loop, const http::ServerOptions& options, http::Handler& handler);
+  [[nodiscard]] http::Server& server() noexcept { return server_; }
+
+ private:
+  http::HandlerService service_;
+  http::Server server_;
+};
+
+class Worker {
+ public:
+  // `settings`, `engine`, `entries` and `clock` must outlive the worker.
+  static Result<std::unique_ptr<Worker>> Create(const Settings& settings, engine::Engine& engine,
+                                                serve::OpenEntries& entries, const Clock& clock);
+  ~Worker();
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  // Opens a door; the bound address.
+  Result<net::Address> OpenGateway(const net::Address& address);
+  Result<net::Address> OpenDecisions(const net::Address& address);
+
+  // Starts the thread.
+  void Start();
+  // Lets requests in progress end within `grace`.  Threads: any.
+  void Drain(Duration grace);
+  // No connection is left after Drain.  Threads: any.
+  [[nodiscard]] bool drained() const noexcept { return drained_.load(std::memory_order_acquire); }
+  // Ends the thread, whatever is in progress.
+  void Stop();
+
+  // Null for a shut door.  Threads: the counters may be read from any.
+  [[nodiscard]] const serve::Gateway* gateway() const noexcept { return gateway_.get(); }
+  [[nodiscard]] const http::ServerCounters* decision_counters() const noexcept;
+
+ private:
+  static constexpr Duration kDrainLook = std::chrono::milliseconds(5);
+
+  Worker(const Settings& settings, engine::Engine& engine, serve::OpenEntries& entries,
+         std::unique_ptr<net::Loop> loop);
+  void LookDrained();
+  static void OnDrainTimer(void* self) noexcept;
+
+  const Settings& settings_;
+  engine::Engine& engine_;
+  serve::OpenEntries& entries_;
+  std::unique_ptr<net::Loop> loop_;
+  std::unique_ptr<serve::Gateway> gateway_;
+  std::unique_ptr<serve::DecisionApi> decision_api_;
+  std::unique_ptr<HandlerServer> decision_server_;
+  net::Timer drain_timer_;
+  std::atomic<bool> drained_{false};
+  std::thread thread_;
+};
+
+}  // namespace flowguard::app

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One request's way through the engine: what it took so far, what it still asks of
+// a store, and the answer.  Fixed size; nothing in it is allocated.
+//
+// An attempt that Begin left with something to end must be ended by its driver:
+//
+//   after Begin or Resume            driver
+//   kRemote                          ask the store, then Resume (or Cancel)
+//   kDone, mode kEnter, kWait        wait, then Continue (or Cancel)
+//   kDone, mode kEnter, admitted     Settle when the call ends (or Cancel: it never went)
+//   kDone, mode kCheck, allowed      nothing; Cancel while it has not gone
+//   kDone, refused, or kPeek         nothing
+//
+// It holds no rule snapshot: rules may be reloaded any number of times while an
+// attempt lives, and it ends on the cells that it was admitted by.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "flowguard/decision.h"
+
+#include "base/bounds.h"
+#include "base/hash.h"
+#include "engine/engine.h"
+#include "engine/quota_store.h"
+#include "limit/numbers.h"
+
+namespace flowguard::engine {
+
+struct LiveRule;
+struct LiveSpec;
+
+// A rule that let the request pass, and what is held of its cell.
+struct Hold {
+  enum class State : uint8_t {
+    kNone,       // nothing held
+    kDegraded,   // nothing held: over its limit, and the request goes on marked
+    kSkipped,    // nothing held: would have refused, but is in shadow
+    kRate,       // units of a local cell
+    kSlot,       // concurrency: released when the call ends
+    kSlotLater,  // concurrency that Continue takes
+    kAsked,      // a remote take without an answer yet
+    kRemote,     // units of a store
+  };
+  const LiveRule* rule;
+  const LiveSpec* spec;
+  base::Hash128 key;
+  limit::Receipt receipt;
+  int64_t cost;  // units asked for
+  State state;
+  bool share;      // a shared rule's local cell: its store did not answer
+  bool settles;    // the actual cost counts for it
+  bool waits;      // booked beyond what is there now
+  uint8_t remote;  // kAsked, kRemote: its place in remote_takes()
+};
+
+// Threads:  one at a time.
+class Attempt {
+ public:
+  Attempt() noexcept {}  // NOLINT(modernize-use-equals-default): leaves the arrays unwritten
+  // Requires: nothing to end any more (see above).
+  ~Attempt();
+  // Remote takes view the keys inside.
+  Attempt(const Attempt&) = delete;
+  Attempt& operator=(const Attempt&) = delete;
+
+  [[nodiscard]] const Decision& decision() const noexcept { return decision_; }
+
+  // After Step::kRemote: what to ask the store, all or nothing, in this order.
+  // After an admission: what a store was asked and took.
+  [[nodiscard]] std::span<const RemoteTake> remote_takes() const noexcept {
+    return {remote_.data(), remote_count_};
+  }
+
+  // Step::kRemote was returned and Resume not yet called.
+  [[nodiscard]] bool remote_pending() const noexcept { return phase_ == Phase::kRemote; }
+  // kWait in mode kEnter: Continue or Cancel comes next.
+  [[nodiscard]] bool waiting() const noexcept { return phase_ == Phase::kWaiting; }
+  // A Settle is due.
+  [[nodiscard]] bool entered() const noexcept { return phase_ == Phase::kEntered; }
+
+  // Give-backs and charges for a store, left by Resume, Cancel or Settle for the
+  // driver to pass on (the engine does no I/O).  Valid until the next engine call
+  // on this attempt.
+  struct StoreDue {
+    const RemoteTake* take;
+    limit::Receipt receipt;  // give back this much, or
+    int64_t charge;          // charge this many units more
+  };
+  [[nodiscard]] std::span<const StoreDue> store_dues() const noexcept {
+    return {dues_.data(), due_count_};
+  }
+
+ private:
+  friend class Walk;
+  friend class Engine;
+
+  enum class Phase : uint8_t { kIdle, kRemote, kChecked, kWaiting, kEntered };
+
+  // Room for objects that are written before they are read, and never destroyed.
+  template <typename T, size_t kCount>
+  class Room {
+   public:
+    [[nodiscard]] T* data() noexcept { return reinterpret_cast<T*>(bytes_); }
+    [[nodiscard]] const T* data() const noexcept { return reinterpret_cast<const T*>(bytes_); }
+
+   private:
+    alignas(T) std::byte bytes_[sizeof(T) * kCount];
+  };
+
+  Decision decision_;
+  Phase phase_ = Phase::kIdle;
+  Mode mode_ = Mode::kCheck;
+  uint8_t hold_count_ = 0;
+  uint8_t remote_count_ = 0;
+  uint8_t due_count_ = 0;
+  uint16_t key_bytes_used_ = 0;
+  int64_t request_cost_ = 0;
+  Duration wait_max_{};
+  const LiveRule* wait_rule_ = nullptr;
+  Room<Hold, base::kRulesPerRequestMax> holds_;
+  Room<RemoteTake, base::kRemoteTakesPerRequestMax> remote_;
+  Room<StoreDue, base::kRemoteTakesPerRequestMax> dues_;
+  std::array<char, base::kRemoteKeyBytesMax> key_bytes_;
+};
+
+}  // namespace flowguard::engine

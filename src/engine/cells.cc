@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/cells.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "base/try.h"
+
+namespace flowguard::engine {
+namespace {
+
+using limit::AnySpec;
+using limit::Numbers;
+using limit::Receipt;
+
+// When a call in progress will end is not known; clients are told to try again soon.
+constexpr Duration kRetryUnknown = std::chrono::seconds(1);
+
+// Runs `f(int64_t& word) -> bool` as CellTable::Update does, on one atomic word.
+template <typename F>
+void UpdateWord(std::atomic<int64_t>& cell, F&& f) noexcept {
+  int64_t old = cell.load(std::memory_order_acquire);
+  for (;;) {
+    int64_t word = old;
+    if (!f(word)) return;
+    if (cell.compare_exchange_weak(old, word, std::memory_order_acq_rel,
+                                   std::memory_order_acquire)) {
+      return;
+    }
+  }
+}
+
+// Different shapes of one key's state live side by side, so that a thread that
+// still decides by the old rules cannot wipe the new state.
+base::Hash128 StateKey(const base::Hash128& key, const AnySpec& spec) noexcept {
+  return {key.low ^ (spec.words() * 0x9e3779b97f4a7c15), key.high};
+}
+
+template <typename State>
+Numbers RefuseLongWait(const AnySpec& spec, const State& state, Instant now, Duration wait,
+                       Duration wait_max) noexcept {
+  Numbers numbers = spec.Look(state, now, 0);
+  numbers.allowed = false;
+  numbers.wait = Duration::zero();
+  numbers.retry_after = wait - wait_max;
+  return numbers;
+}
+
+// `State`: int64_t& or std::span<uint64_t>; only one-word algorithms wait.
+template <typename State>
+Numbers TakeUpTo(const AnySpec& spec, State&& state, Instant now, int64_t cost,
+                 Receipt& receipt) noexcept {
+  Numbers numbers = spec.TakeUpTo(state, now, cost, receipt);
+  numbers.allowed = false;
+  return numbers;
+}
+
+Numbers DecideWord(const AnySpec& spec, int64_t& word, Instant now, int64_t cost, TakeMode mode,
+                   Duration wait_max, Receipt& receipt) noexcept {
+  if (mode == TakeMode::kExhaust) [[unlikely]] {
+    return TakeUpTo(spec, word, now, cost, receipt);
+  }
+  const int64_t before = word;
+  Numbers numbers = spec.Decide(word, now, cost, receipt);
+  if (numbers.allowed && numbers.wait > wait_max) [[unlikely]] {
+    word = before;
+    receipt = {};
+    numbers = RefuseLongWait(spec, word, now, numbers.wait, wait_max);
+  }
+  if (!numbers.allowed && mode == TakeMode::kTakeOrExhaust) {
+    return TakeUpTo(spec, word, now, cost, receipt);
+  }
+  return numbers;
+}
+
+Numbers DecideState(const AnySpec& spec, std::span<uint64_t> state, Instant now, int64_t cost,
+                    TakeMode mode, Receipt& receipt) noexcept {
+  if (mode == TakeMode::kExhaust) return TakeUpTo(spec, state, now, cost, receipt);
+  const Numbers numbers = spec.Decide(state, now, cost, receipt);
+  if (!numbers.allowed && mode == TakeMode::kTakeOrExhaust) {
+    return TakeUpTo(spec, state, now, cost, receipt);
+  }
+  return numbers;
+}
+
+Numbers NoRoom(const AnySpec& spec) noexcept {
+  Numbers numbers;
+  numbers.limit = spec.limit();
+  numbers.retry_after = kRetryUnknown;
+  return numbers;
+}
+
+bool IsFresh(std::span<const uint64_t> state) noexcept {
+  return std::all_of(state.begin(), state.end(), [](uint64_t word) { return word == 0; });
+}
+
+// The state of a key under the first of `earlier` that has one.
+struct OldState {
+  const AnySpec* spec = nullptr;
+  std::vector<uint64_t> words;
+};
+
+OldState FindOld(store::StateMap& states, const CellRef& cell, Instant now) {
+  OldState old;
+  for (const LiveSpec* earlier : cell.earlier) {
+    const AnySpec& spec = *earlier->spec;
+    auto copy = [&](std::span<uint64_t> state) {
+      old.words.assign(state.begin(), state.end());
+      return spec.KeepUntil(state);
+    };
+    if (states.UpdateExisting(StateKey(cell.key, spec), spec.words(), now, copy)) {
+      old.spec = &spec;
+      return old;
+    }
+  }
+  return old;
+}
+
+Numbers Inside(int64_t in_use, int64_t limit, int64_t cost, bool take) noexcept {
+  Numbers numbers;
+  numbers.limit = limit;
+  numbers.allowed = cost <= limit - in_use;
+  const int64_t after = numbers.allowed && take ? in_use + cost : in_use;
+  numbers.remaining = std::clamp<int64_t>(limit - after, 0, limit);
+  if (!numbers.allowed) numbers.retry_after = cost > limit ? kNever : kRetryUnknown;
+  return numbers;
+}
+
+// A slot in use is never forgotten.
+Instant KeepInside(uint64_t in_use) noexcept {
+  return in_use > 0 ? Instant::max() : Instant();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Cells>> Cells::Create(size_t cell_capacity, size_t state_bytes) {
+  FG_ASSIGN_OR_RETURN(auto table, store::CellTable::Create(cell_capacity));
+  FG_ASSIGN_OR_RETURN(auto states, store::StateMap::Create(state_bytes));
+  return std::unique_ptr<Cells>(new Cells(std::move(table), std::move(states)));
+}
+
+// Runs `decide(std::span<uint64_t>) -> Numbers`, after having carried the state over
+// from an earlier shape if the key has none of the present one.
+template <typename F>
+CellAnswer Cells::OnState(const CellRef& cell, Instant now, F& decide) noexcept {
+  const AnySpec& spec = *cell.spec;
+  const base::Hash128 key = StateKey(cell.key, spec);
+  CellAnswer answer;
+  OldState old;
+  auto run = [&](std::span<uint64_t> state) {
+    if (old.spec != nullptr && IsFresh(state)) spec.Adopt(*old.spec, old.words, state, now);
+    answer.numbers = decide(state);
+    return spec.KeepUntil(state);
+  };
+  if (!cell.earlier.empty()) {
+    if (states_->UpdateExisting(key, spec.words(), now, run)) return answer;
+    old = FindOld(*states_, cell, now);
+  }
+  if (states_->Update(key, spec.words(), now, run) == store::StateUpdate::kFull) {
+    answer = {.numbers = NoRoom(spec), .full = true};
+  }
+  return answer;
+}
+
+CellAnswer Cells::Take(const CellRef& cell, Instant now, int64_t cost, TakeMode mode,
+                       Duration wait_max, Receipt& receipt) noexcept {
+  CellAnswer answer;
+  const auto on_word = [&](int64_t& word) {
+    const int64_t before = word;
+    receipt = {};
+    answer.numbers = DecideWord(*cell.spec, word, now, cost, mode, wait_max, receipt);
+    return word != before;
+  };
+  if (cell.single != nullptr) {
+    UpdateWord(cell.single->word, on_word);
+  } else if (cell.spec->one_word()) {
+    table_->Update(cell.key, now, on_word);
+  } else {
+    auto on_state = [&](std::span<uint64_t> state) {
+      receipt = {};
+      return DecideState(*cell.spec, state, now, cost, mode, receipt);
+    };
+    answer = OnState(cell, now, on_state);
+    if (answer.full) receipt = {};
+  }
+  return answer;
+}
+
+CellAnswer Cells::Look(const CellRef& cell, Instant now, int64_t cost, Duration wait_max) noexcept {
+  if (!cell.spec->one_word()) {
+    auto look = [&](std::span<uint64_t> state) { return cell.spec->Look(state, now, cost); };
+    return OnState(cell, now, look);
+  }
+  const int64_t word = cell.single != nullptr ? cell.single->word.load(std::memory_order_acquire)
+                                              : table_->Read(cell.key, now);
+  Numbers numbers = cell.spec->Look(word, now, cost);
+  if (numbers.allowed && numbers.wait > wait_max) {
+    numbers = RefuseLongWait(*cell.spec, word, now, numbers.wait, wait_max);
+  }
+  return {.numbers = numbers};
+}
+
+void Cells::GiveBack(const CellRef& cell, const Receipt& receipt, Instant now) noexcept {
+  if (receipt.cost == 0) return;
+  const auto on_word = [&](int64_t& word) {
+    const int64_t before = word;
+    cell.spec->GiveBack(word, receipt, now);
+    return word != before;
+  };
+  if (cell.single != nullptr) {
+    UpdateWord(cell.single->word, on_word);
+  } else if (cell.spec->one_word()) {
+    table_->UpdateExisting(cell.key, now, on_word);
+  } else {
+    states_->UpdateExisting(StateKey(cell.key, *cell.spec), cell.spec->words(), now,
+                            [&](std::span<uint64_t> state) {
+                              cell.spec->GiveBack(state, receipt, now);
+                              return cell.spec->KeepUntil(state);
+                            });
+  }
+}
+
+void Cells::Charge(const CellRef& cell, int64_t units, Instant now) noexcept {
+  const auto on_word = [&](int64_t& word) {
+    const int64_t before = word;
+    cell.spec->Charge(word, units, now);
+    return word != before;
+  };
+  if (cell.single != nullptr) {
+    UpdateWord(cell.single->word, on_word);
+  } else if (cell.spec->one_word()) {
+    // The cell may be gone by now: what it held has drained, what is charged has not.
+    table_->Update(cell.key, now, on_word);
+  } else {
+    states_->Update(StateKey(cell.key, *cell.spec), cell.spec->words(), now,
+                    [&](std::span<uint64_t> state) {
+                      cell.spec->Charge(state, units, now);
+                      return cell.spec->KeepUntil(state);
+                    });
+  }
+}
+
+CellAnswer Cells::Enter(const CellRef& cell, Instant now, int64_t limit, int64_t cost) noexcept {
+  CellAnswer answer;
+  if (cell.single != nullptr) {
+    UpdateWord(cell.single->word, [&](int64_t& in_use) {
+      answer.numbers = Inside(in_use, limit, cost, true);
+      if (answer.numbers.allowed) in_use += cost;
+      return answer.numbers.allowed;
+    });
+    return answer;
+  }
+  auto enter = [&](std::span<uint64_t> state) {
+    answer.numbers = Inside(static_cast<int64_t>(state[0]), limit, cost, true);
+    if (answer.numbers.allowed) state[0] += static_cast<uint64_t>(cost);
+    return KeepInside(state[0]);
+  };
+  if (states_->Update(cell.key, 1, now, enter) == store::StateUpdate::kFull) {
+    answer.numbers = Inside(limit, limit, cost, true);
+    answer.full = true;
+  }
+  return answer;
+}
+
+CellAnswer Cells::LookInside(const CellRef& cell, Instant now, int64_t limit,
+                             int64_t cost) noexcept {
+  int64_t in_use = 0;
+  if (cell.single != nullptr) {
+    in_use = cell.single->word.load(std::memory_order_acquire);
+  } else {
+    states_->UpdateExisting(cell.key, 1, now, [&](std::span<uint64_t> state) {
+      in_use = static_cast<int64_t>(state[0]);
+      return KeepInside(state[0]);
+    });
+  }
+  return {.numbers = Inside(in_use, limit, cost, false)};
+}
+
+void Cells::Leave(const CellRef& cell, Instant now, int64_t cost) noexcept {
+  if (cell.single != nullptr) {
+    cell.single->word.fetch_sub(cost, std::memory_order_acq_rel);
+    return;
+  }
+  states_->UpdateExisting(cell.key, 1, now, [&](std::span<uint64_t> state) {
+    state[0] -= std::min(state[0], static_cast<uint64_t>(cost));
+    return KeepInside(state[0]);
+  });
+}
+
+}  // namespace flowguard::engine

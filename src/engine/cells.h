@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Where a limit is decided on its cell: a word in the rule itself (no key), a slot
+// of the cell table (a word a key), or an entry of the state map (larger states,
+// and concurrency by key).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "flowguard/result.h"
+#include "flowguard/time.h"
+
+#include "base/hash.h"
+#include "engine/live_rule.h"
+#include "limit/numbers.h"
+#include "limit/spec.h"
+#include "store/cell_table.h"
+#include "store/state_map.h"
+
+namespace flowguard::engine {
+
+// One cell and the numbers it is decided by.
+struct CellRef {
+  SingleCell* single = nullptr;  // the cell, if the rule has no key and one word
+  base::Hash128 key;             // else
+  const limit::AnySpec* spec = nullptr;
+  std::span<const LiveSpec* const> earlier;  // other shapes that the cell may still have
+};
+
+enum class TakeMode : uint8_t {
+  kTake,           // all of the cost or nothing
+  kTakeOrExhaust,  // if not all of it, what is there (count_refused)
+  kExhaust,        // the request is refused already: what is there, up to the cost
+};
+
+// Numbers, and whether there was room to keep the state.
+struct CellAnswer {
+  limit::Numbers numbers;
+  bool full = false;  // no room: nothing was taken
+};
+
+// Threads: all methods but Create from any thread.  No lock for one-word states.
+class Cells {
+ public:
+  // Errors: those of CellTable and StateMap.
+  static Result<std::unique_ptr<Cells>> Create(size_t cell_capacity, size_t state_bytes);
+
+  // A wait longer than `wait_max` is a refusal.
+  CellAnswer Take(const CellRef& cell, Instant now, int64_t cost, TakeMode mode, Duration wait_max,
+                  limit::Receipt& receipt) noexcept;
+  // What Take would answer.  Takes nothing.
+  CellAnswer Look(const CellRef& cell, Instant now, int64_t cost, Duration wait_max) noexcept;
+  void GiveBack(const CellRef& cell, const limit::Receipt& receipt, Instant now) noexcept;
+  void Charge(const CellRef& cell, int64_t units, Instant now) noexcept;
+
+  // Concurrency: `limit` units in use at once.
+  CellAnswer Enter(const CellRef& cell, Instant now, int64_t limit, int64_t cost) noexcept;
+  CellAnswer LookInside(const CellRef& cell, Instant now, int64_t limit, int64_t cost) noexcept;
+  void Leave(const CellRef& cell, Instant now, int64_t cost) noexcept;
+
+  [[nodiscard]] const store::CellTable& table() const noexcept { return *table_; }
+  [[nodiscard]] const store::StateMap& states() const noexcept { return *states_; }
+
+ private:
+  Cells(std::unique_ptr<store::CellTable> table, std::unique_ptr<store::StateMap> states) noexcept
+      : table_(std::move(table)), states_(std::move(states)) {}
+
+  template <typename F>
+  CellAnswer OnState(const CellRef& cell, Instant now, F& decide) noexcept;
+
+  std::unique_ptr<store::CellTable> table_;
+  std::unique_ptr<store::StateMap> states_;
+};
+
+}  // namespace flowguard::engine

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/engine.h"
+
+#include <utility>
+
+#include "base/bounds.h"
+#include "base/check.h"
+#include "base/hash.h"
+#include "base/try.h"
+#include "engine/attempt.h"
+#include "engine/engine_impl.h"
+#include "rules/compile.h"
+
+namespace flowguard::engine {
+
+Attempt::~Attempt() {
+  FG_DCHECK(!waiting() && !entered() && !remote_pending());
+}
+
+Engine::Impl::Impl(const EngineOptions& with, std::unique_ptr<Cells> owned) noexcept
+    : options(with),
+      cells(std::move(owned)),
+      ground{*cells, board, with.hash_seed != 0 ? with.hash_seed : base::RandomSeed()},
+      snapshots(std::make_unique<Snapshot>()),
+      registry(with.fallback_nodes) {}
+
+void Engine::Impl::Count(Instant now) noexcept {
+  Tally& tally = tallies[base::ThreadSlot()];
+  tally.decisions.fetch_add(1, std::memory_order_relaxed);
+  const int64_t now_ns = now.time_since_epoch().count();
+  const int64_t last_ns = tally.last_now.load(std::memory_order_relaxed);
+  if (now_ns > last_ns) {
+    tally.last_now.store(now_ns, std::memory_order_relaxed);
+  } else if (now_ns < last_ns) [[unlikely]] {
+    tally.clock_backward.fetch_add(1, std::memory_order_relaxed);
+  }
+}
+
+Engine::Engine(std::unique_ptr<Impl> impl) noexcept : impl_(std::move(impl)) {}
+Engine::~Engine() = default;
+
+Result<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& options) {
+  FG_ASSIGN_OR_RETURN(auto cells, Cells::Create(options.cell_capacity, options.state_bytes));
+  return std::unique_ptr<Engine>(new Engine(std::make_unique<Impl>(options, std::move(cells))));
+}
+
+Result<void> Engine::Load(const RuleSet& rules) {
+  Impl& impl = *impl_;
+  const base::MutexLock lock(impl.load_mutex);
+  auto table = rules::Compile(rules, {.remote_allowed = impl.options.remote_allowed});
+  if (!table.ok()) {
+    ++impl.load_failures;
+    return std::move(table).error();
+  }
+  auto snapshot = Snapshot::Make(rules, *std::move(table), impl.registry);
+  if (!snapshot.ok()) {
+    ++impl.load_failures;
+    return std::move(snapshot).error();
+  }
+  for (Registry::Account& account : impl.registry.accounts())
+    account.loaded = false;
+  for (const LoadedRule& loaded : (*snapshot)->rules) {
+    Registry::Account& account = impl.registry.accounts()[loaded.live->account];
+    account.kind = loaded.live->info.kind;
+    account.shadow = loaded.live->info.shadow;
+    account.loaded = true;
+  }
+  impl.snapshots.Replace(*std::move(snapshot));
+  ++impl.loads;
+  return {};
+}
+
+Step Engine::Begin(Attempt& attempt, const RequestView& request, Mode mode, Instant now) noexcept {
+  Impl& impl = *impl_;
+  Walk walk(impl.ground, attempt, now);
+  walk.Start(mode, request);
+  if (mode != Mode::kPeek) impl.Count(now);
+  if (request.cost < 0 || request.cost > base::kCostMax) [[unlikely]] {
+    walk.RefuseCost();
+    return Step::kDone;
+  }
+  const auto snapshot = impl.snapshots.Get();
+  rules::MatchSet matches;
+  snapshot->table.matcher.Match(request.resource, request.method, request.path, matches);
+  if (matches.empty()) {
+    if (mode != Mode::kPeek) {
+      impl.tallies[base::ThreadSlot()].unmatched.fetch_add(1, std::memory_order_relaxed);
+    }
+    return Step::kDone;
+  }
+  return walk.Begin(*snapshot, request, matches);
+}
+
+Step Engine::Resume(Attempt& attempt, std::span<const TakeOutcome> outcomes, Instant now) noexcept {
+  return Walk(impl_->ground, attempt, now).Resume(outcomes);
+}
+
+Step Engine::Continue(Attempt& attempt, Instant now) noexcept {
+  return Walk(impl_->ground, attempt, now).Continue();
+}
+
+void Engine::Cancel(Attempt& attempt, Instant now) noexcept {
+  Walk(impl_->ground, attempt, now).Cancel();
+}
+
+void Engine::Settle(Attempt& attempt, Outcome outcome, std::optional<int64_t> actual_cost,
+                    Instant now) noexcept {
+  Walk(impl_->ground, attempt, now).Settle(outcome, actual_cost);
+}
+
+RuleSet Engine::Rules() const {
+  return impl_->snapshots.Get()->set;
+}
+
+}  // namespace flowguard::engine

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What an engine is made of.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "base/mutex.h"
+#include "base/thread_slot.h"
+#include "engine/cells.h"
+#include "engine/engine.h"
+#include "engine/generations.h"
+#include "engine/registry.h"
+#include "engine/rule_counters.h"
+#include "engine/snapshot.h"
+#include "engine/walk.h"
+
+namespace flowguard::engine {
+
+// Counts of all decisions, one set a thread.
+struct alignas(64) Tally {
+  std::atomic<uint64_t> decisions{0};
+  std::atomic<uint64_t> unmatched{0};
+  std::atomic<uint64_t> clock_backward{0};
+  std::atomic<int64_t> last_now{0};
+};
+
+struct Engine::Impl {
+  Impl(const EngineOptions& with, std::unique_ptr<Cells> owned) noexcept;
+
+  void Count(Instant now) noexcept;
+
+  const EngineOptions options;
+  const std::unique_ptr<Cells> cells;
+  RuleCounterBoard board;
+  const Ground ground;
+  Generations<Snapshot> snapshots;
+  std::array<Tally, base::kThreadSlots> tallies;
+
+  mutable base::Mutex load_mutex;
+  Registry registry FG_GUARDED_BY(load_mutex);
+  uint64_t loads FG_GUARDED_BY(load_mutex) = 0;
+  uint64_t load_failures FG_GUARDED_BY(load_mutex) = 0;
+};
+
+}  // namespace flowguard::engine

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What of a rule outlives the rule set that it was loaded with.  Attempts point to
+// these and to nothing else of a snapshot, so calls may last over any number of
+// reloads.  All are interned for the life of the engine: the same text gives the
+// same object.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "flowguard/decision.h"
+#include "flowguard/rule.h"
+
+#include "limit/numbers.h"
+#include "limit/spec.h"
+#include "rules/compiled_rule.h"
+
+namespace flowguard::engine {
+
+// The state of a rule without a key, by identity: a TAT, the end of a window with
+// its count, or the concurrency in use.
+struct alignas(64) SingleCell {
+  std::atomic<int64_t> word{0};
+};
+
+// The numbers that a cell is decided by.
+struct LiveSpec {
+  std::optional<limit::AnySpec> spec;  // limit rules
+  limit::Config config;
+  int64_t concurrency = 0;              // concurrency rules
+  std::optional<limit::AnySpec> share;  // shared rules: this node's part while the store is away
+};
+
+// A rule as its requests remember it.
+struct LiveRule {
+  RuleInfo info;
+  uint32_t account = 0;  // its name's number on the counter board
+  bool count_refused = false;
+  bool has_cost = false;  // the rule has a cost of its own, which calls settle
+  int64_t reserve = 1;    // units taken when the request names none
+  int64_t max_debt = 0;
+  StoreFailurePolicy on_store_failure = StoreFailurePolicy::kLocal;
+  std::unique_ptr<const rules::CompiledRule> remote;  // shared rules, for the store: no overrides
+  // The one cell of a rule without a key, if it is one word.
+  SingleCell* single = nullptr;
+};
+
+}  // namespace flowguard::engine

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/registry.h"
+
+#include <algorithm>
+#include <type_traits>
+#include <utility>
+
+#include "base/bounds.h"
+#include "base/try.h"
+
+namespace flowguard::engine {
+namespace {
+
+// Earlier shapes whose cells are still looked at after a reload.
+constexpr size_t kEarlierShapesMax = 4;
+
+// Builds the text by which things are interned: every part says its length.
+class Text {
+ public:
+  template <typename T>
+  Text& Add(T value) requires(std::is_arithmetic_v<T> || std::is_enum_v<T>) {
+    const auto wide = static_cast<int64_t>(value);
+    text_.append(reinterpret_cast<const char*>(&wide), sizeof wide);
+    return *this;
+  }
+  Text& Add(Duration value) { return Add(value.count()); }
+  Text& Add(std::string_view value) {
+    Add(value.size());
+    text_.append(value);
+    return *this;
+  }
+  std::string Take() { return std::move(text_); }
+
+ private:
+  std::string text_;
+};
+
+void AddConfig(const limit::Config& config, Text& text) {
+  text.Add(config.rate.limit).Add(config.rate.window).Add(config.burst).Add(config.buckets);
+  text.Add(config.wait).Add(config.max_debt);
+}
+
+std::string TextOf(const rules::CompiledRule& compiled) {
+  const Rule& rule = compiled.rule;
+  Text text;
+  text.Add(std::string_view(rule.name)).Add(rule.shadow).Add(rule.kind).Add(rule.rate.limit);
+  text.Add(rule.rate.window).Add(rule.burst.value_or(-1)).Add(rule.algorithm).Add(rule.buckets);
+  text.Add(rule.wait).Add(rule.count_refused).Add(rule.cost.reserve);
+  text.Add(std::string_view(rule.cost.settle)).Add(rule.cost.max_debt).Add(rule.scope);
+  text.Add(rule.on_store_failure).Add(rule.concurrency).Add(compiled.quota.identity);
+  text.Add(compiled.by.empty());
+  text.Add(rule.refuse.status).Add(std::string_view(rule.refuse.message));
+  text.Add(rule.refuse.body ? static_cast<int>(*rule.refuse.body) : -1);
+  for (const auto& [name, value] : rule.refuse.headers) {
+    text.Add(std::string_view(name)).Add(std::string_view(value));
+  }
+  text.Add(rule.refuse.headers.size()).Add(rule.degrade.enabled).Add(rule.degrade.status);
+  text.Add(std::string_view(rule.degrade.header)).Add(std::string_view(rule.degrade.body));
+  text.Add(std::string_view(rule.degrade.content_type));
+  return text.Take();
+}
+
+Error TooMany(const std::string& name) {
+  return {ErrorCode::kResourceExhausted,
+          "rule \"" + name + "\": more than " + std::to_string(base::kRuleNamesEverMax) +
+              " different rules were loaded since the start; restart to load others"};
+}
+
+// What a store gets to see of a rule: no pointers into the rule set.
+std::unique_ptr<const rules::CompiledRule> ForStore(const rules::CompiledRule& compiled,
+                                                    const RuleInfo* info) {
+  auto copy = std::make_unique<rules::CompiledRule>();
+  copy->index = compiled.index;
+  copy->rule = compiled.rule;
+  copy->rule.overrides.clear();
+  copy->info = info;
+  copy->matched_by = compiled.matched_by;
+  copy->quota = compiled.quota;
+  return copy;
+}
+
+// This node's part of a limit that `nodes` share.  Time is stretched rather than
+// units divided where the algorithm has no window to keep, so that 1/min over 4
+// nodes is 1 in 4 minutes.
+std::optional<limit::AnySpec> ShareOf(Algorithm algorithm, limit::Config config, int nodes) {
+  if (nodes <= 0) return std::nullopt;
+  const auto stretched = config.rate.window.count();
+  const bool by_time =
+      (algorithm == Algorithm::kTokenBucket || algorithm == Algorithm::kLeakyBucket) &&
+      stretched <= base::kWindowMax.count() / nodes;
+  const int64_t burst = config.burst > 0 ? config.burst : config.rate.limit;
+  if (config.rate.limit > 0) {
+    if (by_time) {
+      config.rate.window *= nodes;
+    } else {
+      config.rate.limit = std::max<int64_t>(config.rate.limit / nodes, 1);
+    }
+    if (algorithm == Algorithm::kTokenBucket) config.burst = std::max<int64_t>(burst / nodes, 1);
+    config.max_debt /= nodes;
+  }
+  Result<limit::AnySpec> spec = limit::AnySpec::Make(algorithm, config);
+  if (!spec.ok()) return std::nullopt;
+  return *std::move(spec);
+}
+
+}  // namespace
+
+Result<uint32_t> Registry::AccountOf(const std::string& name) {
+  const auto found = account_by_name_.find(name);
+  if (found != account_by_name_.end()) return found->second;
+  if (accounts_.size() >= base::kRuleNamesEverMax) return TooMany(name);
+  const auto number = static_cast<uint32_t>(accounts_.size());
+  accounts_.push_back({.name = name});
+  account_by_name_.emplace(name, number);
+  return number;
+}
+
+SingleCell* Registry::CellOf(uint64_t identity) {
+  std::unique_ptr<SingleCell>& cell = cells_[identity];
+  if (cell == nullptr) cell = std::make_unique<SingleCell>();
+  return cell.get();
+}
+
+Result<const LiveRule*> Registry::Intern(const rules::CompiledRule& compiled) {
+  std::string text = TextOf(compiled);
+  const auto found = rules_.find(text);
+  if (found != rules_.end()) return found->second.get();
+  if (rules_.size() >= base::kRuleNamesEverMax) return TooMany(compiled.rule.name);
+
+  const Rule& rule = compiled.rule;
+  auto live = std::make_unique<LiveRule>();
+  FG_ASSIGN_OR_RETURN(live->account, AccountOf(rule.name));
+  live->info = rules::InfoOf(rule);
+  live->count_refused = rule.count_refused;
+  live->has_cost = rule.cost != Cost{};
+  live->reserve = rule.kind == RuleKind::kLimit ? rule.cost.reserve : 1;
+  live->max_debt = rule.cost.max_debt;
+  live->on_store_failure = rule.on_store_failure;
+  if (compiled.remote()) live->remote = ForStore(compiled, &live->info);
+  const bool one_word = rule.kind == RuleKind::kConcurrency ||
+                        (rule.kind == RuleKind::kLimit && compiled.quota.spec->one_word());
+  if (one_word && compiled.by.empty() && !compiled.remote()) {
+    live->single = CellOf(compiled.quota.identity);
+  }
+  return rules_.emplace(std::move(text), std::move(live)).first->second.get();
+}
+
+Result<const LiveSpec*> Registry::InternSpec(const rules::CompiledRule& compiled,
+                                             const rules::Quota& quota) {
+  Text key;
+  key.Add(compiled.rule.kind).Add(compiled.rule.algorithm).Add(compiled.remote());
+  key.Add(quota.concurrency);
+  AddConfig(quota.config, key);
+  std::string text = key.Take();
+  const auto found = specs_.find(text);
+  if (found != specs_.end()) return found->second.get();
+  if (specs_.size() >= base::kRuleNamesEverMax) return TooMany(compiled.rule.name);
+
+  auto live = std::make_unique<LiveSpec>();
+  live->spec = quota.spec;
+  live->config = quota.config;
+  live->concurrency = quota.concurrency;
+  if (compiled.remote() && quota.spec) {
+    live->share = ShareOf(compiled.rule.algorithm, quota.config, nodes_);
+  }
+  return specs_.emplace(std::move(text), std::move(live)).first->second.get();
+}
+
+std::vector<const LiveSpec*> Registry::Succeed(uint64_t identity, const LiveSpec* spec) {
+  std::vector<const LiveSpec*>& shapes = shapes_[identity];
+  std::erase(shapes, spec);
+  std::vector<const LiveSpec*> earlier;
+  for (const LiveSpec* old : shapes) {
+    if (old->spec->words() != spec->spec->words()) earlier.push_back(old);
+  }
+  shapes.insert(shapes.begin(), spec);
+  if (shapes.size() > kEarlierShapesMax + 1) shapes.resize(kEarlierShapesMax + 1);
+  return earlier;
+}
+
+}  // namespace flowguard::engine

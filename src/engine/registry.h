@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Interns what outlives rule sets: names (with their counters), rule texts, specs,
+// cells of rules without a key.
+//
+// Memory: bounded by kRuleNamesEverMax entries of each kind.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "flowguard/result.h"
+
+#include "engine/live_rule.h"
+
+namespace flowguard::engine {
+
+// Threads: one at a time.  What it returns is constant (cells apart) and may be
+// read by any thread until the registry is destroyed.
+class Registry {
+ public:
+  // A rule name.
+  struct Account {
+    std::string name;
+    RuleKind kind = RuleKind::kLimit;
+    bool shadow = false;
+    bool loaded = false;
+  };
+
+  // `nodes`: how many share a shared rule's limit; 0: not known.
+  explicit Registry(int nodes) : nodes_(nodes) {}
+
+  // Errors: kResourceExhausted beyond kRuleNamesEverMax.
+  Result<const LiveRule*> Intern(const rules::CompiledRule& rule);
+  Result<const LiveSpec*> InternSpec(const rules::CompiledRule& rule, const rules::Quota& quota);
+
+  // Specs of other shapes (a sliding_log of another limit) that cells of `identity`
+  // were decided by, the last first.  Remembers `spec` as the present one.
+  std::vector<const LiveSpec*> Succeed(uint64_t identity, const LiveSpec* spec);
+
+  [[nodiscard]] std::deque<Account>& accounts() noexcept { return accounts_; }
+  [[nodiscard]] size_t entries() const noexcept { return rules_.size() + specs_.size(); }
+
+ private:
+  using Specs = std::unordered_map<std::string, std::unique_ptr<const LiveSpec>>;
+
+  Result<uint32_t> AccountOf(const std::string& name);
+  SingleCell* CellOf(uint64_t identity);
+
+  int nodes_;
+  std::deque<Account> accounts_;
+  std::unordered_map<std::string, uint32_t> account_by_name_;
+  std::unordered_map<std::string, std::unique_ptr<const LiveRule>> rules_;
+  Specs specs_;
+  std::unordered_map<uint64_t, std::unique_ptr<SingleCell>> cells_;
+  std::unordered_map<uint64_t, std::vector<const LiveSpec*>> shapes_;
+};
+
+}  // namespace flowguard::engine

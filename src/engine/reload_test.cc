@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Rules that change while requests are decided by them.
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "testing/engine_fixture.h"
+#include "testing/matchers.h"
+#include "testing/rules.h"
+
+namespace flowguard::engine {
+namespace {
+
+using std::chrono::minutes;
+using std::chrono::seconds;
+using testing::ConcurrencyRule;
+using testing::FakeRequest;
+using testing::IsAllowed;
+using testing::IsRefusedBy;
+using testing::LimitRule;
+
+using ReloadTest = testing::EngineFixture;
+
+TEST_F(ReloadTest, StateOfAnUnchangedRuleIsKept) {
+  Rule keyed = LimitRule("keyed", 5, minutes(1));
+  keyed.by = {"user"};
+  Build({LimitRule("single", 10, minutes(1)), keyed});
+  const FakeRequest ann("r", {{"user", "ann"}});
+  for (int i = 0; i < 3; ++i)
+    EXPECT_TRUE(Check(ann).allowed());
+
+  Load({keyed, LimitRule("new", 100, minutes(1)), LimitRule("single", 10, minutes(1))});
+
+  EXPECT_EQ(Peek(ann).remaining, 2);
+  EXPECT_EQ(Peek(FakeRequest("r", {{"user", "bob"}})).remaining, 5);
+}
+
+TEST_F(ReloadTest, ALoweredLimitHoldsAtTheNextRequestForEveryAlgorithm) {
+  for (const Algorithm algorithm :
+       {Algorithm::kTokenBucket, Algorithm::kSlidingLog, Algorithm::kSlidingBuckets,
+        Algorithm::kSlidingWindow, Algorithm::kFixedWindow, Algorithm::kWeightedAverage}) {
+    Rule rule = LimitRule("a", 100, minutes(1));
+    rule.algorithm = algorithm;
+    rule.by = {"user"};
+    const FakeRequest ann("r", {{"user", "ann"}});
+    Build({rule});
+    now_ = Instant(std::chrono::hours(24 * 8));
+    EXPECT_TRUE(Check(ann).allowed());
+
+    rule.rate.limit = 2;
+    Load({rule});
+
+    int allowed = 0;
+    for (int i = 0; i < 5; ++i) {
+      const Decision decision = Check(ann);
+      EXPECT_EQ(decision.limit, 2) << "algorithm " << static_cast<int>(algorithm);
+      allowed += decision.allowed() ? 1 : 0;
+    }
+    EXPECT_GE(allowed, 1) << "algorithm " << static_cast<int>(algorithm);
+    EXPECT_LE(allowed, 2) << "algorithm " << static_cast<int>(algorithm);
+  }
+}
+
+TEST_F(ReloadTest, ALogKeepsWhatIsUsedWhenItsLimitChanges) {
+  Rule rule = LimitRule("a", 3, minutes(1));
+  rule.algorithm = Algorithm::kSlidingLog;
+  Build({rule});
+  Spend(2);
+
+  rule.rate.limit = 5;
+  Load({rule});
+  const Decision raised = Peek();
+  rule.rate.limit = 2;
+  Load({rule});
+
+  EXPECT_EQ(raised.remaining, 3);
+  EXPECT_THAT(Check(), IsRefusedBy("a", Reason::kLimit));
+}
+
+// The old window must not go on blocking.
+TEST_F(ReloadTest, AShorterWindowHoldsFromTheNextRequestOn) {
+  for (const Algorithm algorithm : {Algorithm::kTokenBucket, Algorithm::kFixedWindow}) {
+    Rule rule = LimitRule("a", 1, seconds(60));
+    rule.algorithm = algorithm;
+    Build({rule});
+    Spend();
+    now_ += seconds(1);
+
+    rule.rate.window = seconds(1);
+    Load({rule});
+
+    Spend();
+    now_ += seconds(1);
+    EXPECT_THAT(Check(), IsAllowed()) << "algorithm " << static_cast<int>(algorithm);
+  }
+}
+
+TEST_F(ReloadTest, AnotherKeyStartsNewCells) {
+  Rule rule = LimitRule("a", 1, minutes(1));
+  rule.by = {"user"};
+  Build({rule});
+  const FakeRequest request("r", {{"user", "ann"}, {"tenant", "ann"}});
+  EXPECT_TRUE(Check(request).allowed());
+  EXPECT_FALSE(Check(request).allowed());
+
+  rule.by = {"tenant"};
+  Load({rule});
+
+  EXPECT_TRUE(Check(request).allowed());
+}
+
+TEST_F(ReloadTest, ASetWithAnErrorChangesNothingAndIsCounted) {
+  Build({LimitRule("a", 1, minutes(1))});
+  RuleSet bad;
+  bad.rules = {LimitRule("a", 5, minutes(1)), LimitRule("b", -5, minutes(1))};
+
+  const Result<void> result = engine_->Load(bad);
+
+  ASSERT_FALSE(result.ok());
+  EXPECT_NE(result.error().message.find("\"b\""), std::string::npos) << result.error().message;
+  EXPECT_EQ(Peek().limit, 1);
+  EXPECT_EQ(engine_->Counters().reload_failures, 1u);
+  EXPECT_EQ(engine_->Rules().rules.size(), 1u);
+}
+
+TEST_F(ReloadTest, CountersBelongToTheNameAndNeverFall) {
+  Build({LimitRule("a", 1, minutes(1))});
+  Spend(3);
+
+  Load({});
+  Spend();
+  EXPECT_FALSE(CountersOf("a").loaded);
+  Load({LimitRule("a", 7, minutes(1))});
+  now_ += minutes(10);
+  Spend();
+
+  EXPECT_TRUE(CountersOf("a").loaded);
+  EXPECT_EQ(CountersOf("a").passed, 2u);
+  EXPECT_EQ(CountersOf("a").refused, 2u);
+}
+
+TEST_F(ReloadTest, ACallSettlesOnTheCellsThatItEnteredBy) {
+  Build({ConcurrencyRule("slots", 2)});
+  Attempt attempt;
+  Enter(attempt, FakeRequest("r"));
+
+  for (int i = 0; i < 100; ++i) {
+    Load({});
+    Load({ConcurrencyRule("slots", 2 + i % 3)});
+  }
+  EXPECT_EQ(CountersOf("slots").inflight, 1);
+  EXPECT_EQ(engine_->Counters().snapshots, 1u) << "a call keeps no rule set alive";
+  Settle(attempt);
+
+  EXPECT_EQ(CountersOf("slots").inflight, 0);
+  EXPECT_EQ(Peek().remaining, Peek().limit);
+}
+
+// A rule map that is cleared and filled again has a moment without rules.
+TEST_F(ReloadTest, ARuleThatRefusesAllNeverLetsOneThroughWhileItIsReloaded) {
+  Rule wall = LimitRule("wall", 0, seconds(1));
+  Build({wall});
+  std::atomic<bool> stop{false};
+  std::atomic<int64_t> admitted{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      while (!stop.load(std::memory_order_relaxed)) {
+        if (Check().allowed()) admitted.fetch_add(1);
+      }
+    });
+  }
+  for (int i = 0; i < 10'000; ++i) {
+    wall.refuse.message = i % 2 == 0 ? "even" : "odd";
+    Load({wall});
+  }
+  stop.store(true);
+  for (std::thread& thread : threads)
+    thread.join();
+
+  EXPECT_EQ(admitted.load(), 0);
+  EXPECT_EQ(engine_->Counters().snapshots, 1u);
+  EXPECT_EQ(engine_->Counters().generation, 10'001u);
+}
+
+}  // namespace
+}  // namespace flowguard::engine

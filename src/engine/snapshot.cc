@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/snapshot.h"
+
+#include <utility>
+
+#include "base/try.h"
+
+namespace flowguard::engine {
+namespace {
+
+Result<const LiveSpec*> LoadSpec(const rules::CompiledRule& compiled, const rules::Quota& quota,
+                                 Registry& registry, std::vector<const LiveSpec*>& earlier) {
+  FG_ASSIGN_OR_RETURN(const LiveSpec* spec, registry.InternSpec(compiled, quota));
+  if (spec->spec && !spec->spec->one_word()) earlier = registry.Succeed(quota.identity, spec);
+  return spec;
+}
+
+Result<void> LoadOne(const rules::CompiledRule& compiled, Registry& registry, LoadedRule& loaded) {
+  loaded.compiled = &compiled;
+  FG_ASSIGN_OR_RETURN(loaded.live, registry.Intern(compiled));
+  if (compiled.rule.kind == RuleKind::kAccess) return {};
+  FG_ASSIGN_OR_RETURN(loaded.spec, LoadSpec(compiled, compiled.quota, registry, loaded.earlier));
+  loaded.overrides.reserve(compiled.overrides.size());
+  for (const auto& [value, quota] : compiled.overrides) {
+    LoadedRule::Override& entry = loaded.overrides[&quota];
+    FG_ASSIGN_OR_RETURN(entry.spec, LoadSpec(compiled, quota, registry, entry.earlier));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<const Snapshot>> Snapshot::Make(const RuleSet& set, rules::RuleTable table,
+                                                       Registry& registry) {
+  auto snapshot = std::make_unique<Snapshot>();
+  snapshot->set = set;
+  snapshot->table = std::move(table);
+  snapshot->rules.resize(snapshot->table.rules.size());
+  for (size_t i = 0; i < snapshot->rules.size(); ++i) {
+    FG_RETURN_IF_ERROR(LoadOne(snapshot->table.rules[i], registry, snapshot->rules[i]));
+    snapshot->table.rules[i].info = &snapshot->rules[i].live->info;
+  }
+  return std::unique_ptr<const Snapshot>(std::move(snapshot));
+}
+
+}  // namespace flowguard::engine

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Exactness when many threads decide at once, and no allocation while they do.
+#include <atomic>
+#include <cstdlib>
+#include <new>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "testing/engine_fixture.h"
+#include "testing/rules.h"
+
+namespace {
+
+thread_local int64_t allocations = 0;
+
+}  // namespace
+
+// GCC takes the pair of malloc and free for a mismatch of new and delete.
+#pragma GCC diagnostic push
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wmismatched-new-delete"
+#endif
+void* operator new(size_t size) {
+  ++allocations;
+  if (void* memory = std::malloc(size)) return memory;
+  std::abort();
+}
+void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, size_t) noexcept {
+  std::free(memory);
+}
+#pragma GCC diagnostic pop
+
+namespace flowguard::engine {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::seconds;
+using testing::ConcurrencyRule;
+using testing::FakeRequest;
+using testing::LimitRule;
+
+class ThreadsTest : public testing::EngineFixture {
+ protected:
+  template <typename F>
+  static void OnThreads(int count, F f) {
+    std::vector<std::thread> threads;
+    for (int i = 0; i < count; ++i)
+      threads.emplace_back(f);
+    for (std::thread& thread : threads)
+      thread.join();
+  }
+};
+
+TEST_F(ThreadsTest, SixteenThreadsAdmitExactlyTheLimitForEveryAlgorithm) {
+  for (const Algorithm algorithm :
+       {Algorithm::kTokenBucket, Algorithm::kSlidingLog, Algorithm::kSlidingBuckets,
+        Algorithm::kSlidingWindow, Algorithm::kFixedWindow}) {
+    Rule rule = LimitRule("a", 1'000, hours(24));
+    rule.algorithm = algorithm;
+    rule.by = {"user"};
+    Build({rule, LimitRule("other", 100'000, hours(24))});
+    std::atomic<int> admitted{0};
+
+    OnThreads(16, [&] {
+      const FakeRequest request("r", {{"user", "ann"}});
+      for (int i = 0; i < 100; ++i)
+        admitted.fetch_add(Check(request).allowed() ? 1 : 0);
+    });
+
+    EXPECT_EQ(admitted.load(), 1'000) << "algorithm " << static_cast<int>(algorithm);
+    EXPECT_EQ(CountersOf("a").passed, 1'000u);
+    EXPECT_EQ(CountersOf("a").refused, 600u);
+  }
+}
+
+// Two threads that meet a key for the first time must not each make its cell.
+TEST_F(ThreadsTest, AColdKeyIsAdmittedOnce) {
+  Rule rule = LimitRule("a", 1, hours(24));
+  rule.by = {"user"};
+  Build({rule});
+  std::atomic<int> admitted{0};
+
+  OnThreads(16, [&] {
+    for (int i = 0; i < 500; ++i) {
+      const FakeRequest request("r", {{"user", std::to_string(i)}});
+      admitted.fetch_add(Check(request).allowed() ? 1 : 0);
+    }
+  });
+
+  EXPECT_EQ(admitted.load(), 500);
+}
+
+TEST_F(ThreadsTest, ConcurrencyIsNeverExceededAndEndsAtZero) {
+  Rule keyed = ConcurrencyRule("keyed", 3);
+  keyed.by = {"user"};
+  Build({ConcurrencyRule("all", 5), keyed});
+  std::atomic<int> inside{0};
+  std::atomic<int> most{0};
+
+  OnThreads(16, [&] {
+    for (int i = 0; i < 500; ++i) {
+      Attempt attempt;
+      Enter(attempt, FakeRequest("r", {{"user", i % 2 == 0 ? "ann" : "bob"}}));
+      if (!attempt.entered()) continue;
+      const int now_inside = inside.fetch_add(1) + 1;
+      int seen = most.load();
+      while (now_inside > seen && !most.compare_exchange_weak(seen, now_inside)) {
+      }
+      inside.fetch_sub(1);
+      Settle(attempt);
+    }
+  });
+
+  EXPECT_LE(most.load(), 5);
+  EXPECT_EQ(CountersOf("all").inflight, 0);
+  EXPECT_EQ(CountersOf("keyed").inflight, 0);
+  EXPECT_EQ(Peek(FakeRequest("r", {{"user", "ann"}})).remaining, 3);
+}
+
+TEST_F(ThreadsTest, ADecisionAllocatesNothing) {
+  Rule keyed = LimitRule("keyed", 1'000'000, seconds(1));
+  keyed.by = {"user", "tenant"};
+  Rule single = LimitRule("single", 1'000'000, seconds(1));
+  single.algorithm = Algorithm::kFixedWindow;
+  Build({keyed, single, ConcurrencyRule("slots", 10)});
+  const FakeRequest request("r", {{"user", "ann"}, {"tenant", "acme"}});
+  ASSERT_TRUE(Check(request).allowed());
+  Attempt attempt;
+  const int64_t before = allocations;
+
+  for (int i = 0; i < 100; ++i) {
+    Enter(attempt, request);
+    Settle(attempt);
+  }
+
+  EXPECT_EQ(allocations - before, 0);
+}
+
+}  // namespace
+}  // namespace flowguard::engine

@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Begin: past the rules that a request meets.  The later steps are in
+// walk_later.cc.
+#include "engine/walk.h"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include "base/bounds.h"
+#include "base/check.h"
+
+namespace flowguard::engine {
+namespace {
+
+using limit::Numbers;
+
+Numbers NeverNumbers() noexcept {
+  Numbers numbers;
+  numbers.retry_after = kNever;
+  return numbers;
+}
+
+// The longest key that a store is sent as it is.  That a key is digested may depend
+// on nothing but the key, or one client would have two.
+constexpr size_t kWholeKeyBytesMax = base::kRemoteKeyBytesMax / base::kRemoteTakesPerRequestMax;
+constexpr size_t kIdentityBytes = 8;
+constexpr char kDigestTag = 0;  // no DimensionKind
+
+// Writes `key` to `out`, digested if it is long.  Returns the size.
+size_t WriteRemoteKey(std::string_view key, char* out) noexcept {
+  if (key.size() <= kWholeKeyBytesMax) {
+    std::memcpy(out, key.data(), key.size());
+    return key.size();
+  }
+  const base::Hash128 digest = base::HashOf(key, rules::kSharedKeySeed);
+  std::memcpy(out, key.data(), kIdentityBytes);
+  out[kIdentityBytes] = kDigestTag;
+  std::memcpy(out + kIdentityBytes + 1, &digest, sizeof digest);
+  return kIdentityBytes + 1 + sizeof digest;
+}
+
+const LiveSpec* SpecFor(const LoadedRule& loaded, const rules::Quota& quota,
+                        std::span<const LiveSpec* const>& earlier) noexcept {
+  if (&quota == &loaded.compiled->quota) [[likely]] {
+    earlier = loaded.earlier;
+    return loaded.spec;
+  }
+  const LoadedRule::Override& entry = loaded.overrides.find(&quota)->second;
+  earlier = entry.earlier;
+  return entry.spec;
+}
+
+Reason ReasonOf(const CellAnswer& answer, Reason usual) noexcept {
+  if (answer.full) return Reason::kOverload;
+  // A cost that can never be had; a limit of 0 is a limit all the same.
+  const bool never = answer.numbers.retry_after == kNever && answer.numbers.limit > 0;
+  return never ? Reason::kInvalidCost : usual;
+}
+
+}  // namespace
+
+void Walk::Start(Mode mode, const RequestView& request) noexcept {
+  FG_DCHECK(!attempt_.remote_pending() && !attempt_.waiting() && !attempt_.entered());
+  attempt_.decision_ = {};
+  attempt_.phase_ = Attempt::Phase::kIdle;
+  attempt_.mode_ = mode;
+  attempt_.hold_count_ = 0;
+  attempt_.remote_count_ = 0;
+  attempt_.due_count_ = 0;
+  attempt_.key_bytes_used_ = 0;
+  attempt_.request_cost_ = request.cost;
+  attempt_.wait_max_ = request.wait_max;
+  attempt_.wait_rule_ = nullptr;
+}
+
+void Walk::RefuseCost() noexcept {
+  attempt_.decision_.verdict = Verdict::kRefuse;
+  attempt_.decision_.reason = Reason::kInvalidCost;
+  attempt_.decision_.retry_after = kNever;
+}
+
+Step Walk::Begin(const Snapshot& snapshot, const RequestView& request,
+                 const rules::MatchSet& matches) noexcept {
+  for (const rules::MatchSet::Match& match : matches) {
+    const LoadedRule& loaded = snapshot.rules[match.rule];
+    const rules::CompiledRule& compiled = *loaded.compiled;
+    const Meeting met{compiled, request, matches, match.by_route};
+    switch (compiled.rule.kind) {
+      case RuleKind::kAccess:
+        if (!Access(loaded, met)) return Finish();
+        break;
+      case RuleKind::kConcurrency:
+        Concurrency(loaded, met);
+        break;
+      case RuleKind::kLimit:
+        compiled.remote() ? Shared(loaded, met) : LocalLimit(loaded, met);
+        break;
+    }
+  }
+  if (refused_by_ == nullptr && attempt_.remote_count_ > 0) {
+    attempt_.phase_ = Attempt::Phase::kRemote;
+    return Step::kRemote;
+  }
+  return Finish();
+}
+
+void Walk::PeekOne(const LoadedRule& loaded, const Meeting& met) noexcept {
+  as_enforced_ = true;
+  if (loaded.compiled->remote()) {
+    Report(*loaded.live, {.allowed = true, .limit = loaded.spec->spec->limit()});
+    return;
+  }
+  switch (loaded.compiled->rule.kind) {
+    case RuleKind::kAccess:
+      Access(loaded, met);
+      break;
+    case RuleKind::kConcurrency:
+      Concurrency(loaded, met);
+      break;
+    case RuleKind::kLimit:
+      LocalLimit(loaded, met);
+      break;
+  }
+  if (attempt_.decision_.rule == nullptr) attempt_.decision_.rule = &loaded.live->info;
+  Finish();
+}
+
+bool Walk::Access(const LoadedRule& loaded, const Meeting& met) noexcept {
+  const LiveRule& rule = *loaded.live;
+  Reason reason = Reason::kNone;
+  // A missing value is on no list, and a rule with an allow list refuses it.
+  const auto on_list = [&](const rules::AccessCheck& check) {
+    ValueRoom room;
+    const std::string_view raw = RawValue(met, check.part, room);
+    if (raw.data() == nullptr && check.part.dimension->missing == MissingPolicy::kRefuse) {
+      reason = Reason::kMissingDimension;
+    }
+    return check.values.Contains(rules::Normalise(*check.part.dimension, raw, room.lowered));
+  };
+  bool passes = true;
+  for (const rules::AccessCheck& check : met.rule.deny)
+    passes = passes && !on_list(check);
+  for (const rules::AccessCheck& check : met.rule.allow)
+    passes = passes && on_list(check);
+  if (passes && reason == Reason::kNone) {
+    if (!peek()) AddHold(rule, nullptr, 0);
+    return true;
+  }
+  if (reason == Reason::kNone) reason = Reason::kAccess;
+  const Hold::State state = Refused(rule, NeverNumbers(), reason);
+  if (state == Hold::State::kDegraded && !peek()) AddHold(rule, nullptr, 0).state = state;
+  return refused_by_ == nullptr;
+}
+
+bool Walk::MakeKey(const LoadedRule& loaded, const Meeting& met, uint64_t seed,
+                   RequestKey& key) noexcept {
+  const RequestKey::State state = key.Make(met, seed);
+  if (state == RequestKey::State::kReady) [[likely]] {
+    return true;
+  }
+  if (state == RequestKey::State::kMissing) {
+    const Hold::State left = Refused(*loaded.live, NeverNumbers(), Reason::kMissingDimension);
+    if (left == Hold::State::kDegraded && !peek()) AddHold(*loaded.live, nullptr, 0).state = left;
+  }
+  return false;
+}
+
+int64_t Walk::CostFor(const LiveRule& rule) const noexcept {
+  if (attempt_.request_cost_ > 0) return attempt_.request_cost_;
+  return peek() ? 0 : rule.reserve;
+}
+
+Hold& Walk::AddHold(const LiveRule& rule, const LiveSpec* spec, int64_t cost) noexcept {
+  FG_DCHECK(attempt_.hold_count_ < base::kRulesPerRequestMax);
+  return *new (attempt_.holds_.data() + attempt_.hold_count_++)
+      Hold{.rule = &rule,
+           .spec = spec,
+           .key = {},
+           .receipt = {},
+           .cost = cost,
+           .state = Hold::State::kNone,
+           .share = false,
+           .settles = attempt_.request_cost_ > 0 || rule.has_cost,
+           .waits = false,
+           .remote = 0};
+}
+
+void Walk::LocalLimit(const LoadedRule& loaded, const Meeting& met) noexcept {
+  const LiveRule& rule = *loaded.live;
+  Hold hold{};
+  CellRef cell;
+  hold.rule = &rule;
+  hold.cost = CostFor(rule);
+  hold.settles = attempt_.request_cost_ > 0 || rule.has_cost;
+  if (rule.single != nullptr) {
+    hold.spec = loaded.spec;
+    cell.single = rule.single;
+  } else {
+    RequestKey key;
+    if (!MakeKey(loaded, met, ground_.seed, key)) return;
+    hold.spec = SpecFor(loaded, key.quota(), cell.earlier);
+    cell.key = hold.key = key.Hash();
+  }
+  cell.spec = &*hold.spec->spec;
+  TakeRate(hold, cell);
+}
+
+// Decides on a cell and, if the request passes and goes on, keeps the hold.
+void Walk::TakeRate(Hold& hold, const CellRef& cell) noexcept {
+  const LiveRule& rule = *hold.rule;
+  const bool gone = refused_by_ != nullptr;
+  CellAnswer answer;
+  if (peek() || (gone && !rule.count_refused)) {
+    answer = ground_.cells.Look(cell, now_, hold.cost, attempt_.wait_max_);
+  } else {
+    const TakeMode mode = gone                 ? TakeMode::kExhaust
+                          : rule.count_refused ? TakeMode::kTakeOrExhaust
+                                               : TakeMode::kTake;
+    answer = ground_.cells.Take(cell, now_, hold.cost, mode, attempt_.wait_max_, hold.receipt);
+  }
+  if (gone && rule.count_refused && !peek()) return;  // taken for a refused request: no answer
+  if (answer.numbers.allowed) {
+    hold.state = hold.cost > 0 ? Hold::State::kRate : Hold::State::kNone;
+    Passed(hold, answer.numbers);
+  } else {
+    hold.receipt = {};
+    hold.state = Refused(rule, answer.numbers, ReasonOf(answer, Reason::kLimit));
+    if (hold.state != Hold::State::kDegraded) return;
+  }
+  if (!peek() && !gone) AddHold(rule, hold.spec, hold.cost) = hold;
+}
+
+void Walk::Concurrency(const LoadedRule& loaded, const Meeting& met) noexcept {
+  const LiveRule& rule = *loaded.live;
+  const int64_t cost = CostFor(rule);
+  const bool take = attempt_.mode_ == Mode::kEnter && refused_by_ == nullptr;
+  const LiveSpec* spec = loaded.spec;
+  CellRef cell;
+  cell.single = rule.single;
+  if (rule.single == nullptr) {
+    RequestKey key;
+    if (!MakeKey(loaded, met, ground_.seed, key)) return;
+    spec = SpecFor(loaded, key.quota(), cell.earlier);
+    cell.key = key.Hash();
+  }
+  const CellAnswer answer = take ? ground_.cells.Enter(cell, now_, spec->concurrency, cost)
+                                 : ground_.cells.LookInside(cell, now_, spec->concurrency, cost);
+  Hold hold{.rule = &rule,
+            .spec = spec,
+            .key = cell.key,
+            .receipt = {},
+            .cost = cost,
+            .state = Hold::State::kNone,
+            .share = false,
+            .settles = false,
+            .waits = false,
+            .remote = 0};
+  if (answer.numbers.allowed) {
+    if (take) {
+      hold.state = Hold::State::kSlot;
+      ground_.board.Add(rule.account, Count::kInflight, cost);
+    }
+    Passed(hold, answer.numbers);
+  } else {
+    hold.state = Refused(rule, answer.numbers, ReasonOf(answer, Reason::kConcurrency));
+    if (hold.state != Hold::State::kDegraded) return;
+  }
+  if (!peek() && refused_by_ == nullptr) AddHold(rule, spec, cost) = hold;
+}
+
+void Walk::Shared(const LoadedRule& loaded, const Meeting& met) noexcept {
+  if (refused_by_ != nullptr) return;  // nothing remote is spent on a refused request
+  const LiveRule& rule = *loaded.live;
+  RequestKey key;
+  if (!MakeKey(loaded, met, rules::kSharedKeySeed, key)) return;
+  std::span<const LiveSpec* const> earlier;
+  const LiveSpec* spec = SpecFor(loaded, key.quota(), earlier);
+  Hold& hold = AddHold(rule, spec, CostFor(rule));
+  hold.key = base::HashOf(key.encoded(), ground_.seed);
+  if (attempt_.remote_count_ == base::kRemoteTakesPerRequestMax) {
+    NotAnswered(hold);
+    return;
+  }
+  char* text = attempt_.key_bytes_.data() + attempt_.key_bytes_used_;
+  const size_t size = WriteRemoteKey(key.encoded(), text);
+  attempt_.key_bytes_used_ = static_cast<uint16_t>(attempt_.key_bytes_used_ + size);
+  hold.state = Hold::State::kAsked;
+  hold.remote = attempt_.remote_count_;
+  new (attempt_.remote_.data() + attempt_.remote_count_++)
+      RemoteTake{.rule = rule.remote.get(),
+                 .key = {text, size},
+                 .config = spec->config,
+                 .cost = peek() ? 0 : hold.cost};
+}
+
+void Walk::Passed(Hold& hold, const Numbers& numbers) noexcept {
+  const LiveRule& rule = *hold.rule;
+  if (rule.info.shadow && !as_enforced_) return;
+  if (numbers.wait > Duration::zero()) {
+    hold.waits = true;
+    if (numbers.wait > attempt_.decision_.wait) {
+      attempt_.decision_.wait = numbers.wait;
+      attempt_.wait_rule_ = &rule;
+    }
+  }
+  const Decision& so_far = attempt_.decision_;
+  if (refused_by_ != nullptr || so_far.degraded) return;
+  const bool least =
+      so_far.rule == nullptr || numbers.remaining < so_far.remaining ||
+      (numbers.remaining == so_far.remaining && numbers.reset_after > so_far.reset_after);
+  if (least) Report(rule, numbers);
+}
+
+Hold::State Walk::Refused(const LiveRule& rule, const Numbers& numbers, Reason reason) noexcept {
+  Decision& decision = attempt_.decision_;
+  if (rule.info.shadow && !as_enforced_) {
+    if (!peek()) ground_.board.Add(rule.account, Count::kShadowRefused);
+    return Hold::State::kSkipped;
+  }
+  if (rule.info.degrade.enabled) {
+    if (!decision.degraded && refused_by_ == nullptr) {
+      decision.degraded = true;
+      Report(rule, numbers);
+      decision.retry_after = Duration::zero();
+    }
+    return Hold::State::kDegraded;
+  }
+  if (refused_by_ == nullptr || numbers.retry_after > decision.retry_after) {
+    refused_by_ = &rule;
+    decision.reason = reason;
+    Report(rule, numbers);
+  }
+  return Hold::State::kNone;
+}
+
+void Walk::Report(const LiveRule& rule, const Numbers& numbers) noexcept {
+  Decision& decision = attempt_.decision_;
+  decision.limit = numbers.limit;
+  decision.remaining = numbers.remaining;
+  decision.reset_after = numbers.reset_after;
+  decision.retry_after = numbers.retry_after;
+  decision.rule = &rule.info;
+}
+
+}  // namespace flowguard::engine

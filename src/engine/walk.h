@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One step of an attempt: past the rules that it meets (Begin), past the answers
+// of a store (Resume), into the call after a wait (Continue), and out of it.
+//
+// All or nothing: each rule that lets the request pass leaves a Hold in the
+// attempt; a refusal gives them all back.  After a refusal the other local rules
+// are looked at, not taken, so that the answer names the longest wait and shadow
+// rules count what they would have said.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "flowguard/decision.h"
+#include "flowguard/time.h"
+
+#include "engine/attempt.h"
+#include "engine/cells.h"
+#include "engine/engine.h"
+#include "engine/request_key.h"
+#include "engine/rule_counters.h"
+#include "engine/snapshot.h"
+#include "rules/matcher.h"
+
+namespace flowguard::engine {
+
+// What a walk works on; belongs to the engine.
+struct Ground {
+  Cells& cells;
+  RuleCounterBoard& board;
+  uint64_t seed;
+};
+
+// Threads: one at a time; a local of one engine call.
+class Walk {
+ public:
+  Walk(const Ground& ground, Attempt& attempt, Instant now) noexcept
+      : ground_(ground), attempt_(attempt), now_(now) {}
+
+  // Makes the attempt one that no rule met.
+  void Start(Mode mode, const RequestView& request) noexcept;
+  void RefuseCost() noexcept;
+
+  Step Begin(const Snapshot& snapshot, const RequestView& request,
+             const rules::MatchSet& matches) noexcept;
+  // One rule by itself, shadow rules as if enforced; shared rules tell only their limit.
+  void PeekOne(const LoadedRule& loaded, const Meeting& met) noexcept;
+  Step Resume(std::span<const TakeOutcome> outcomes) noexcept;
+  Step Continue() noexcept;
+  void Cancel() noexcept;
+  void Settle(Outcome outcome, std::optional<int64_t> actual_cost) noexcept;
+
+ private:
+  // False: the request is refused whatever else is there.
+  bool Access(const LoadedRule& loaded, const Meeting& met) noexcept;
+  void LocalLimit(const LoadedRule& loaded, const Meeting& met) noexcept;
+  void Concurrency(const LoadedRule& loaded, const Meeting& met) noexcept;
+  void Shared(const LoadedRule& loaded, const Meeting& met) noexcept;
+  void Answered(Hold& hold, const TakeOutcome& outcome) noexcept;
+  void NotAnswered(Hold& hold) noexcept;
+
+  // The key; false when the rule has been dealt with.
+  bool MakeKey(const LoadedRule& loaded, const Meeting& met, uint64_t seed,
+               RequestKey& key) noexcept;
+  [[nodiscard]] int64_t CostFor(const LiveRule& rule) const noexcept;
+  Hold& AddHold(const LiveRule& rule, const LiveSpec* spec, int64_t cost) noexcept;
+  void TakeRate(Hold& hold, const CellRef& cell) noexcept;
+
+  void Passed(Hold& hold, const limit::Numbers& numbers) noexcept;
+  // What the rule's refusal makes of its hold.
+  Hold::State Refused(const LiveRule& rule, const limit::Numbers& numbers, Reason reason) noexcept;
+  void Report(const LiveRule& rule, const limit::Numbers& numbers) noexcept;
+
+  Step Finish() noexcept;
+  void Admit() noexcept;
+
+  // Gives all back; for a refusal, save what count_refused keeps.
+  void Undo(bool refused) noexcept;
+  void Leave(Hold& hold, Hold::State then) noexcept;
+  void AddDue(const Hold& hold, const limit::Receipt& receipt, int64_t charge) noexcept;
+  void SettleCost(const Hold& hold, int64_t actual) noexcept;
+  [[nodiscard]] CellRef CellOf(const Hold& hold) const noexcept;
+  [[nodiscard]] std::span<Hold> holds() noexcept {
+    return {attempt_.holds_.data(), attempt_.hold_count_};
+  }
+  [[nodiscard]] bool peek() const noexcept { return attempt_.mode_ == Mode::kPeek; }
+
+  const Ground& ground_;
+  Attempt& attempt_;
+  Instant now_;
+  bool as_enforced_ = false;
+  const LiveRule* refused_by_ = nullptr;  // the rule that the answer names
+};
+
+}  // namespace flowguard::engine

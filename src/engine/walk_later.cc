@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The steps of a walk after the first: answers of a store, the end of a wait, the
+// end of the call; and the ways out that they share with Begin.
+#include <algorithm>
+#include <new>
+
+#include "base/bounds.h"
+#include "base/check.h"
+#include "engine/walk.h"
+
+namespace flowguard::engine {
+namespace {
+
+using limit::Numbers;
+using limit::Receipt;
+
+// When a store will answer again is not known.
+constexpr Duration kStoreRetry = std::chrono::seconds(1);
+
+Numbers StoreAway(const LiveSpec& spec) noexcept {
+  Numbers numbers;
+  numbers.limit = spec.spec->limit();
+  numbers.retry_after = kStoreRetry;
+  return numbers;
+}
+
+}  // namespace
+
+Step Walk::Resume(std::span<const TakeOutcome> outcomes) noexcept {
+  if (attempt_.phase_ != Attempt::Phase::kRemote) return Step::kDone;
+  attempt_.due_count_ = 0;
+  for (Hold& hold : holds()) {
+    if (hold.state != Hold::State::kAsked) continue;
+    Answered(hold, hold.remote < outcomes.size() ? outcomes[hold.remote] : TakeOutcome{});
+  }
+  return Finish();
+}
+
+void Walk::Answered(Hold& hold, const TakeOutcome& outcome) noexcept {
+  const LiveRule& rule = *hold.rule;
+  Numbers numbers = outcome.numbers;
+  if (outcome.status == TakeOutcome::Status::kFailed) {
+    NotAnswered(hold);
+    return;
+  }
+  bool allowed = outcome.status == TakeOutcome::Status::kTaken;
+  if (allowed) {
+    hold.state = Hold::State::kRemote;
+    hold.receipt = outcome.receipt;
+    if (numbers.wait > attempt_.wait_max_) {
+      allowed = false;
+      numbers.retry_after = numbers.wait - attempt_.wait_max_;
+    }
+  }
+  if (peek() && allowed && numbers.remaining < attempt_.request_cost_) {
+    allowed = false;
+    numbers.retry_after = std::max(numbers.retry_after, numbers.reset_after);
+  }
+  if (allowed) {
+    Passed(hold, numbers);
+    return;
+  }
+  const Receipt held = hold.receipt;
+  const bool taken = hold.state == Hold::State::kRemote;
+  const Hold::State left = Refused(rule, numbers, Reason::kLimit);
+  if (left == Hold::State::kNone) return;  // Undo gives back what was taken, with the rest
+  if (taken) AddDue(hold, held, 0);
+  hold.receipt = {};
+  hold.state = left;
+}
+
+void Walk::NotAnswered(Hold& hold) noexcept {
+  const LiveRule& rule = *hold.rule;
+  hold.state = Hold::State::kNone;
+  if (rule.on_store_failure == StoreFailurePolicy::kOpen) return;
+  if (rule.on_store_failure == StoreFailurePolicy::kLocal && hold.spec->share) {
+    hold.share = true;
+    const CellRef cell = CellOf(hold);
+    const CellAnswer answer = peek() ? ground_.cells.Look(cell, now_, hold.cost, attempt_.wait_max_)
+                                     : ground_.cells.Take(cell, now_, hold.cost, TakeMode::kTake,
+                                                          attempt_.wait_max_, hold.receipt);
+    if (answer.numbers.allowed) {
+      if (!peek() && hold.cost > 0) hold.state = Hold::State::kRate;
+      Passed(hold, answer.numbers);
+    } else {
+      hold.receipt = {};
+      hold.state = Refused(rule, answer.numbers, Reason::kLimit);
+    }
+    return;
+  }
+  hold.state = Refused(rule, StoreAway(*hold.spec), Reason::kStoreFailure);
+}
+
+Step Walk::Finish() noexcept {
+  Decision& decision = attempt_.decision_;
+  attempt_.phase_ = Attempt::Phase::kIdle;
+  if (refused_by_ != nullptr) {
+    decision.verdict = Verdict::kRefuse;
+    decision.degraded = false;
+    decision.wait = Duration::zero();
+    if (!peek()) ground_.board.Add(refused_by_->account, Count::kRefused);
+    Undo(/*refused=*/true);
+    return Step::kDone;
+  }
+  const bool waits = decision.wait > Duration::zero();
+  if (waits) decision.verdict = Verdict::kWait;
+  if (peek()) {
+    attempt_.hold_count_ = 0;
+    return Step::kDone;
+  }
+  if (waits) {
+    ground_.board.Add(attempt_.wait_rule_->account, Count::kWaited);
+    ground_.board.Add(attempt_.wait_rule_->account, Count::kWaitNs, decision.wait.count());
+  }
+  if (attempt_.mode_ == Mode::kEnter && waits) {
+    for (Hold& hold : holds()) {
+      if (hold.state == Hold::State::kSlot) Leave(hold, Hold::State::kSlotLater);
+    }
+    attempt_.phase_ = Attempt::Phase::kWaiting;
+    return Step::kDone;
+  }
+  Admit();
+  return Step::kDone;
+}
+
+void Walk::Admit() noexcept {
+  attempt_.phase_ =
+      attempt_.mode_ == Mode::kEnter ? Attempt::Phase::kEntered : Attempt::Phase::kChecked;
+  for (const Hold& hold : holds()) {
+    if (hold.state == Hold::State::kSkipped) continue;
+    const bool degraded = hold.state == Hold::State::kDegraded;
+    ground_.board.Add(hold.rule->account, degraded ? Count::kDegraded : Count::kPassed);
+  }
+}
+
+Step Walk::Continue() noexcept {
+  if (!attempt_.waiting()) return Step::kDone;
+  attempt_.due_count_ = 0;
+  Decision& decision = attempt_.decision_;
+  for (Hold& hold : holds()) {
+    if (hold.state != Hold::State::kSlotLater || refused_by_ != nullptr) continue;
+    const CellAnswer answer =
+        ground_.cells.Enter(CellOf(hold), now_, hold.spec->concurrency, hold.cost);
+    if (answer.numbers.allowed) {
+      hold.state = Hold::State::kSlot;
+      ground_.board.Add(hold.rule->account, Count::kInflight, hold.cost);
+    } else {
+      hold.state = Refused(*hold.rule, answer.numbers,
+                           answer.full ? Reason::kOverload : Reason::kConcurrency);
+    }
+  }
+  decision.wait = Duration::zero();
+  if (refused_by_ != nullptr) return Finish();
+  decision.verdict = Verdict::kAllow;
+  Admit();
+  return Step::kDone;
+}
+
+void Walk::Cancel() noexcept {
+  attempt_.due_count_ = 0;
+  Undo(/*refused=*/false);
+  attempt_.phase_ = Attempt::Phase::kIdle;
+}
+
+void Walk::Settle(Outcome outcome, std::optional<int64_t> actual_cost) noexcept {
+  if (!attempt_.entered()) return;
+  attempt_.due_count_ = 0;
+  attempt_.phase_ = Attempt::Phase::kIdle;
+  for (Hold& hold : holds()) {
+    if (outcome == Outcome::kError && hold.state != Hold::State::kSkipped) {
+      ground_.board.Add(hold.rule->account, Count::kFailedAfter);
+    }
+    if (hold.state == Hold::State::kSlot) {
+      Leave(hold, Hold::State::kNone);
+    } else if (actual_cost && hold.settles) {
+      SettleCost(hold, std::clamp<int64_t>(*actual_cost, 0, base::kCostMax));
+    }
+  }
+  attempt_.hold_count_ = 0;
+}
+
+void Walk::SettleCost(const Hold& hold, int64_t actual) noexcept {
+  const bool local = hold.state == Hold::State::kRate;
+  if (!local && hold.state != Hold::State::kRemote) return;
+  if (actual < hold.cost) {
+    Receipt rest = hold.receipt;
+    rest.cost = std::min(rest.cost, hold.cost - actual);
+    local ? ground_.cells.GiveBack(CellOf(hold), rest, now_) : AddDue(hold, rest, 0);
+  } else if (actual > hold.cost) {
+    const int64_t more = actual - hold.cost;
+    local ? ground_.cells.Charge(CellOf(hold), more, now_) : AddDue(hold, {}, more);
+  }
+}
+
+void Walk::Undo(bool refused) noexcept {
+  for (Hold& hold : holds()) {
+    switch (hold.state) {
+      case Hold::State::kRate:
+        // A refused request counts up to exhaustion, never as debt.
+        if (refused && hold.rule->count_refused && !hold.waits) break;
+        ground_.cells.GiveBack(CellOf(hold), hold.receipt, now_);
+        break;
+      case Hold::State::kSlot:
+        Leave(hold, Hold::State::kNone);
+        break;
+      case Hold::State::kRemote:
+        AddDue(hold, hold.receipt, 0);
+        break;
+      default:
+        break;
+    }
+  }
+  attempt_.hold_count_ = 0;
+}
+
+void Walk::Leave(Hold& hold, Hold::State then) noexcept {
+  ground_.cells.Leave(CellOf(hold), now_, hold.cost);
+  ground_.board.Add(hold.rule->account, Count::kInflight, -hold.cost);
+  hold.state = then;
+}
+
+void Walk::AddDue(const Hold& hold, const Receipt& receipt, int64_t charge) noexcept {
+  if (receipt.cost == 0 && charge == 0) return;
+  FG_DCHECK(attempt_.due_count_ < base::kRemoteTakesPerRequestMax);
+  new (attempt_.dues_.data() + attempt_.due_count_++) Attempt::StoreDue{
+      .take = attempt_.remote_.data() + hold.remote, .receipt = receipt, .charge = charge};
+}
+
+CellRef Walk::CellOf(const Hold& hold) const noexcept {
+  CellRef cell;
+  cell.key = hold.key;
+  if (!hold.share) cell.single = hold.rule->single;
+  const std::optional<limit::AnySpec>& spec = hold.share ? hold.spec->share : hold.spec->spec;
+  if (spec) cell.spec = &*spec;
+  return cell;
+}
+
+}  // namespace flowguard::engine

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Limiter is limit::TokenBucket on one atomic word.  What a caller waits for is
+// written out here, since it is called for nothing but its speed; limiter_test
+// holds it against the original.
+#include "flowguard/limiter.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/bounds.h"
+#include "base/system_now.h"
+#include "limit/token_bucket.h"
+
+namespace flowguard {
+namespace {
+
+using limit::TokenBucket;
+
+int64_t Ns(Instant instant) noexcept {
+  return instant.time_since_epoch().count();
+}
+
+}  // namespace
+
+Result<Limiter> Limiter::Create(const LimiterOptions& options) {
+  limit::Config config;
+  config.rate = options.rate;
+  config.burst = options.burst;
+  config.wait = options.wait;
+  Result<TokenBucket::Spec> spec = TokenBucket::Make(config);
+  if (!spec.ok()) return std::move(spec).error();
+  Limiter limiter;
+  limiter.interval_ns_ = spec->interval_ns;
+  limiter.capacity_ns_ = spec->capacity_ns;
+  limiter.burst_ = spec->burst;
+  limiter.wait_max_ns_ =
+      options.wait > Duration::zero()
+          ? options.wait.count()
+          : std::min(base::kWaitMax.count(), base::kHorizonNsMax - spec->capacity_ns);
+  limiter.clock_ = options.clock == &SystemClock() ? nullptr : options.clock;
+  return limiter;
+}
+
+Limiter::Limiter(Limiter&& other) noexcept
+    : tat_ns_(other.tat_ns_.load(std::memory_order_relaxed)),
+      interval_ns_(other.interval_ns_),
+      capacity_ns_(other.capacity_ns_),
+      burst_(other.burst_),
+      wait_max_ns_(other.wait_max_ns_),
+      clock_(other.clock_) {}
+
+Instant Limiter::Now() const noexcept {
+  return clock_ == nullptr ? base::SystemNow() : clock_->Now();
+}
+
+bool Limiter::TryAcquire(int64_t cost) noexcept {
+  // The word is fetched while the clock is read.
+  __builtin_prefetch(&tat_ns_, /*rw=*/1, /*locality=*/3);
+  return TryAcquireAt(Now(), cost);
+}
+
+bool Limiter::TryAcquireAt(Instant now, int64_t cost) noexcept {
+  const int64_t now_ns = Ns(now);
+  int64_t tat_ns = tat_ns_.load(std::memory_order_relaxed);
+  // One comparison for costs below 1 and above the burst.
+  if (static_cast<uint64_t>(cost - 1) >= static_cast<uint64_t>(burst_)) [[unlikely]] {
+    return cost == 0;
+  }
+  const int64_t taken_ns = cost * interval_ns_;
+  for (;;) {
+    const int64_t after_ns = std::max(tat_ns, now_ns) + taken_ns;
+    if (after_ns - now_ns > capacity_ns_) return Refuse(tat_ns, now_ns, cost);
+    if (tat_ns_.compare_exchange_weak(tat_ns, after_ns, std::memory_order_relaxed)) return true;
+  }
+}
+
+// A word so far ahead that the clock must have stepped back is drawn back to
+// exhausted, as TokenBucket does.
+bool Limiter::Refuse(int64_t tat_ns, int64_t now_ns, int64_t cost) noexcept {
+  if (tat_ns - now_ns <= capacity_ns_ + wait_max_ns_ + base::kLateStampMax.count()) [[likely]] {
+    return false;
+  }
+  tat_ns_.compare_exchange_strong(tat_ns, now_ns + capacity_ns_, std::memory_order_relaxed);
+  return cost == 0;
+}
+
+Decision Limiter::CheckAt(Instant now, int64_t cost) noexcept {
+  Decision decision;
+  if (cost < 0) {
+    decision.verdict = Verdict::kRefuse;
+    decision.reason = Reason::kInvalidCost;
+    decision.limit = burst_;
+    decision.retry_after = kNever;
+    return decision;
+  }
+  TokenBucket::Spec spec;
+  spec.interval_ns = interval_ns_;
+  spec.burst = burst_;
+  spec.capacity_ns = spec.admit_ns = spec.horizon_ns = capacity_ns_;
+  spec.step_ns = capacity_ns_ + wait_max_ns_ + base::kLateStampMax.count();
+  if (interval_ns_ > 0) spec.per_interval = limit::Divisor(interval_ns_);
+  int64_t old_ns = tat_ns_.load(std::memory_order_relaxed);
+  limit::Numbers numbers;
+  for (;;) {
+    int64_t tat_ns = old_ns;
+    limit::Receipt receipt;
+    numbers = TokenBucket::Decide(spec, tat_ns, now, cost, receipt);
+    if (tat_ns == old_ns || tat_ns_.compare_exchange_weak(old_ns, tat_ns)) break;
+  }
+  decision.limit = numbers.limit;
+  decision.remaining = numbers.remaining;
+  decision.reset_after = numbers.reset_after;
+  decision.retry_after = numbers.retry_after;
+  if (!numbers.allowed) {
+    decision.verdict = Verdict::kRefuse;
+    const bool never = numbers.retry_after == kNever && burst_ > 0;
+    decision.reason = never ? Reason::kInvalidCost : Reason::kLimit;
+  }
+  return decision;
+}
+
+bool Limiter::TryAcquireFor(Duration timeout, int64_t cost) noexcept {
+  const Instant now = Now();
+  if (static_cast<uint64_t>(cost - 1) >= static_cast<uint64_t>(burst_)) return cost == 0;
+  const int64_t wait_ns = std::clamp<int64_t>(timeout.count(), 0, wait_max_ns_);
+  const int64_t taken_ns = cost * interval_ns_;
+  const int64_t now_ns = Ns(now);
+  int64_t tat_ns = tat_ns_.load(std::memory_order_relaxed);
+  int64_t after_ns = 0;
+  do {
+    after_ns = std::max(tat_ns, now_ns) + taken_ns;
+    if (after_ns - now_ns > capacity_ns_ + wait_ns) return Refuse(tat_ns, now_ns, cost);
+  } while (!tat_ns_.compare_exchange_weak(tat_ns, after_ns, std::memory_order_relaxed));
+  const Instant until = Instant(Duration(after_ns - capacity_ns_));
+  if (until <= now) return true;
+  if (clock_ == nullptr) {
+    base::SystemSleepUntil(until);
+  } else {
+    clock_->SleepUntil(until);
+  }
+  return true;
+}
+
+}  // namespace flowguard

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "guard/store_driver.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace flowguard::guard {
+
+using engine::Attempt;
+using engine::RemoteTake;
+using engine::TakeOutcome;
+
+void StoreDriver::Answer::Copy(std::span<const TakeOutcome> from) noexcept {
+  count = std::min(from.size(), outcomes.size());
+  std::copy_n(from.begin(), count, outcomes.begin());
+}
+
+StoreDriver::~StoreDriver() {
+  GiveUpOn(Which::kAll, clock_.Now());
+}
+
+bool StoreDriver::Register(uint64_t ticket, Call& call) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (calls_.size() >= base::kStoreCallsMax) return false;
+  calls_.emplace(ticket, std::move(call));
+  return true;
+}
+
+void StoreDriver::Unregister(uint64_t ticket) noexcept {
+  const std::lock_guard lock(mutex_);
+  calls_.erase(ticket);
+}
+
+void StoreDriver::Run(Attempt& attempt, Instant now) noexcept {
+  GiveUpOn(Which::kOverdue, now);
+  const uint64_t ticket = next_ticket_.fetch_add(1, std::memory_order_relaxed);
+  BlockedCall call;
+  Call entry;
+  entry.blocked = &call;
+  if (!Register(ticket, entry)) {
+    engine_.Resume(attempt, {}, now);
+    return;
+  }
+  store_.Take(attempt.remote_takes(), now, now + deadline_, ticket, this);
+  bool answered = false;
+  {
+    std::unique_lock lock(mutex_);
+    answered = call.answered.wait_for(lock, deadline_, [&call] { return call.has_first; });
+    call.given_up = !answered;
+  }
+  // Nobody writes `first` from here on.
+  engine_.Resume(attempt, answered ? call.first.view() : std::span<const TakeOutcome>(), now);
+  const bool refused = !attempt.decision().allowed();
+  if (!answered) store_.Abandon(ticket, refused);
+  Unregister(ticket);
+  if (answered || refused) GiveBack(attempt.remote_takes(), call.late.view(), now);
+  PassOnDues(attempt, now);
+}
+
+void StoreDriver::Start(std::unique_ptr<Attempt> attempt, Instant now, Done done) {
+  GiveUpOn(Which::kOverdue, now);
+  const uint64_t ticket = next_ticket_.fetch_add(1, std::memory_order_relaxed);
+  // The call may have ended before Take returns.
+  const std::span<const RemoteTake> takes = attempt->remote_takes();
+  Call call;
+  call.async = std::make_unique<AsyncCall>();
+  call.async->attempt = std::move(attempt);
+  call.async->done = std::move(done);
+  call.async->deadline = now + deadline_;
+  if (!Register(ticket, call)) {
+    Finish(*call.async, {}, now);
+    return;
+  }
+  store_.Take(takes, now, now + deadline_, ticket, this);
+}
+
+void StoreDriver::OnTaken(uint64_t ticket, std::span<const TakeOutcome> outcomes) noexcept {
+  std::unique_ptr<AsyncCall> async;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = calls_.find(ticket);
+    if (found == calls_.end()) return;
+    BlockedCall* blocked = found->second.blocked;
+    if (blocked != nullptr) {
+      if (!blocked->has_first && !blocked->given_up) {
+        blocked->first.Copy(outcomes);
+        blocked->has_first = true;
+        blocked->answered.notify_one();
+      } else if (blocked->late.count == 0) {
+        blocked->late.Copy(outcomes);
+      }
+      return;
+    }
+    async = std::move(found->second.async);
+    calls_.erase(found);
+  }
+  Finish(*async, outcomes, clock_.Now());
+}
+
+void StoreDriver::Finish(AsyncCall& call, std::span<const TakeOutcome> outcomes,
+                         Instant now) noexcept {
+  engine_.Resume(*call.attempt, outcomes, now);
+  PassOnDues(*call.attempt, now);
+  call.done(call.attempt->decision());
+}
+
+void StoreDriver::GiveUpOn(Which which, Instant now) noexcept {
+  for (;;) {
+    uint64_t ticket = 0;
+    std::unique_ptr<AsyncCall> async;
+    BlockedCall late;  // catches an answer that comes before the store knows
+    late.given_up = true;
+    {
+      const std::lock_guard lock(mutex_);
+      const auto found = std::find_if(calls_.begin(), calls_.end(), [](const auto& entry) {
+        return entry.second.async != nullptr;
+      });
+      if (found == calls_.end()) return;
+      // The store had its deadline, and as long again to say that it failed.
+      const Instant overdue = found->second.async->deadline + deadline_;
+      if (which == Which::kOverdue && overdue >= now) return;
+      ticket = found->first;
+      async = std::move(found->second.async);
+      found->second.blocked = &late;
+    }
+    engine_.Resume(*async->attempt, {}, now);
+    const bool refused = !async->attempt->decision().allowed();
+    store_.Abandon(ticket, refused);
+    Unregister(ticket);
+    if (refused) GiveBack(async->attempt->remote_takes(), late.late.view(), now);
+    PassOnDues(*async->attempt, now);
+    async->done(async->attempt->decision());
+  }
+}
+
+void StoreDriver::GiveBack(std::span<const RemoteTake> takes, std::span<const TakeOutcome> outcomes,
+                           Instant now) noexcept {
+  for (size_t i = 0; i < std::min(takes.size(), outcomes.size()); ++i) {
+    const bool took = outcomes[i].status == TakeOutcome::Status::kTaken;
+    if (took && outcomes[i].receipt.cost > 0) store_.GiveBack(takes[i], outcomes[i].receipt, now);
+  }
+}
+
+void StoreDriver::PassOnDues(const Attempt& attempt, Instant now) noexcept {
+  for (const Attempt::StoreDue& due : attempt.store_dues()) {
+    if (due.charge > 0) {
+      store_.Charge(*due.take, due.charge, now);
+    } else {
+      store_.GiveBack(*due.take, due.receipt, now);
+    }
+  }
+}
+
+}  // namespace flowguard::guard

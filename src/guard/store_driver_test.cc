@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Decisions through a store that answers at once, late, twice, out of order, from
+// another thread, never, or that it failed.  Whatever it does: a decision is made
+// once, and the units that the store holds are those of requests that went.
+#include "guard/store_driver.h"
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "flowguard/guard.h"
+
+#include "testing/fake_quota_store.h"
+#include "testing/manual_clock.h"
+#include "testing/matchers.h"
+#include "testing/rules.h"
+
+namespace flowguard {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::minutes;
+using std::chrono::seconds;
+using testing::ConcurrencyRule;
+using testing::FakeQuotaStore;
+using testing::IsAllowed;
+using testing::IsRefusedBy;
+using testing::LimitRule;
+using testing::SharedRule;
+using Script = FakeQuotaStore::Script;
+
+constexpr Script kScripts[] = {Script::kAtOnce,     Script::kWhenTold, Script::kTwice,
+                               Script::kFromThread, Script::kFails,    Script::kAfterGivingUp};
+
+class StoreDriverTest : public ::testing::Test {
+ protected:
+  std::unique_ptr<Guard> Make(std::vector<Rule> rules, Duration deadline = milliseconds(2)) {
+    RuleSet set;
+    set.rules = std::move(rules);
+    GuardOptions options;
+    options.clock = &clock_;
+    options.store = &store_;
+    options.store_deadline = deadline;
+    auto guard = Guard::Create(std::move(set), options);
+    EXPECT_TRUE(guard.ok()) << guard.error().message;
+    return *std::move(guard);
+  }
+  static constexpr Request kRequest{.resource = "r"};
+  testing::ManualClock clock_;
+  FakeQuotaStore store_;
+};
+
+TEST_F(StoreDriverTest, TakesFromTheStoreUntilItRefuses) {
+  auto guard = Make({SharedRule("shared", 2, seconds(1))});
+
+  EXPECT_THAT(guard->Check(kRequest), IsAllowed());
+  EXPECT_THAT(guard->Check(kRequest), IsAllowed());
+  EXPECT_THAT(guard->Check(kRequest), IsRefusedBy("shared", Reason::kLimit));
+  EXPECT_EQ(store_.Held(), 2);
+}
+
+TEST_F(StoreDriverTest, AnAnswerFromAnotherThreadIsWaitedFor) {
+  auto guard = Make({SharedRule("shared", 2, seconds(1))}, seconds(10));
+  store_.Next(Script::kFromThread);
+
+  EXPECT_THAT(guard->Check(kRequest), IsAllowed());
+}
+
+TEST_F(StoreDriverTest, AStoreThatNeverAnswersIsGivenUp) {
+  auto guard = Make({SharedRule("shared", 2, seconds(1))});
+  store_.Next(Script::kWhenTold);
+
+  EXPECT_THAT(guard->Check(kRequest), IsRefusedBy("shared", Reason::kStoreFailure));
+
+  EXPECT_EQ(store_.abandoned(), 1);
+  EXPECT_EQ(store_.Held(), 0) << "the request was refused";
+}
+
+TEST_F(StoreDriverTest, AnAnswerWhileItIsGivenUpIsIgnoredAndGivenBack) {
+  auto guard = Make({SharedRule("shared", 2, seconds(1))});
+  store_.Next(Script::kAfterGivingUp);
+
+  EXPECT_THAT(guard->Check(kRequest), IsRefusedBy("shared", Reason::kStoreFailure));
+
+  EXPECT_EQ(store_.Held(), 0);
+}
+
+TEST_F(StoreDriverTest, ASecondAnswerIsIgnoredAndGivenBack) {
+  auto guard = Make({SharedRule("shared", 5, seconds(1))});
+  store_.Next(Script::kTwice);
+
+  EXPECT_THAT(guard->Check(kRequest), IsAllowed());
+
+  EXPECT_EQ(store_.Held(), 1);
+}
+
+// Every pair of scripts, every policy, with and without a local refusal after: what
+// the store holds is what went through it, and slots and local units balance.
+TEST_F(StoreDriverTest, UnitsBalanceUnderEveryScript) {
+  for (const StoreFailurePolicy policy :
+       {StoreFailurePolicy::kLocal, StoreFailurePolicy::kOpen, StoreFailurePolicy::kClosed}) {
+    for (const Script first : kScripts) {
+      for (const Script second : kScripts) {
+        FakeQuotaStore store;
+        store.set_nodes(2);
+        RuleSet set;
+        set.rules = {SharedRule("shared", 1, minutes(1), policy), ConcurrencyRule("slots", 2),
+                     LimitRule("local", 9, minutes(1))};
+        GuardOptions options;
+        options.clock = &clock_;
+        options.store = &store;
+        options.store_deadline = milliseconds(1);
+        auto guard = Guard::Create(set, options);
+        ASSERT_TRUE(guard.ok()) << guard.error().message;
+        SCOPED_TRACE("policy " + std::to_string(static_cast<int>(policy)) + ", scripts " +
+                     std::to_string(static_cast<int>(first)) + " and " +
+                     std::to_string(static_cast<int>(second)));
+        store.Next(first);
+        store.Next(second);
+
+        int64_t entered = 0;
+        {
+          const Entry one = (*guard)->Enter(kRequest);
+          const Entry two = (*guard)->Enter(kRequest);
+          entered = (one ? 1 : 0) + (two ? 1 : 0);
+        }
+        store.AnswerAll();
+
+        EXPECT_LE(store.Held(), std::max<int64_t>(entered, 0));
+        const std::vector<engine::RuleCounters> rules = (*guard)->engine().Counters().rules;
+        EXPECT_EQ(rules[1].inflight, 0);
+        EXPECT_EQ(rules[2].passed, static_cast<uint64_t>(entered));
+        set.rules = {set.rules[2]};
+        ASSERT_TRUE((*guard)->Reload(set).ok());
+        EXPECT_EQ((*guard)->Peek(kRequest).remaining, 9 - entered);
+      }
+    }
+  }
+}
+
+TEST_F(StoreDriverTest, AsyncAnswersComeOnceInWhateverOrder) {
+  auto guard = Make({SharedRule("shared", 5, seconds(1))});
+  std::vector<int> order;
+  for (int i = 0; i < 3; ++i) {
+    store_.Next(Script::kWhenTold);
+    guard->CheckAsync(kRequest, [&order, i](const Decision& decision) {
+      EXPECT_THAT(decision, IsAllowed());
+      order.push_back(i);
+    });
+  }
+  EXPECT_TRUE(order.empty());
+
+  store_.AnswerAll();
+  store_.AnswerAll();
+
+  EXPECT_EQ(order, (std::vector<int>{2, 1, 0}));
+  EXPECT_EQ(store_.Held(), 3);
+}
+
+TEST_F(StoreDriverTest, AnAsyncCallAnsweredTwiceIsDoneOnce) {
+  auto guard = Make({SharedRule("shared", 5, seconds(1))});
+  int done = 0;
+  store_.Next(Script::kTwice);
+
+  guard->CheckAsync(kRequest, [&done](const Decision&) { ++done; });
+
+  EXPECT_EQ(done, 1);
+}
+
+TEST_F(StoreDriverTest, AnAsyncCallWithoutAnAnswerEndsWithTheNextCallOrTheGuard) {
+  auto guard = Make({SharedRule("shared", 5, seconds(1))});
+  std::vector<Reason> reasons;
+  const auto note = [&reasons](const Decision& decision) { reasons.push_back(decision.reason); };
+  store_.Next(Script::kWhenTold);
+  guard->CheckAsync(kRequest, note);
+  clock_.Advance(milliseconds(5));
+  store_.Next(Script::kWhenTold);
+  guard->CheckAsync(kRequest, note);
+  EXPECT_EQ(reasons, std::vector{Reason::kStoreFailure});
+
+  guard = nullptr;
+
+  EXPECT_EQ(reasons.size(), 2u);
+  EXPECT_EQ(store_.Held(), 0);
+}
+
+TEST_F(StoreDriverTest, ManyThreadsThroughAStoreAdmitExactlyItsLimit) {
+  auto guard = Make({SharedRule("shared", 100, seconds(1))}, seconds(10));
+  std::atomic<int> admitted{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([&] {
+      for (int j = 0; j < 25; ++j)
+        admitted.fetch_add(guard->Check(kRequest).allowed() ? 1 : 0);
+    });
+  }
+  for (std::thread& thread : threads)
+    thread.join();
+
+  EXPECT_EQ(admitted.load(), 100);
+  EXPECT_EQ(store_.Held(), 100);
+}
+
+TEST_F(StoreDriverTest, APeekAsksForNoUnits) {
+  auto guard = Make({SharedRule("shared", 3, seconds(1))});
+  EXPECT_TRUE(guard->Check(kRequest).allowed());
+
+  EXPECT_EQ(guard->Peek(kRequest).remaining, 2);
+  EXPECT_FALSE(guard->Peek({.resource = "r", .cost = 3}).allowed());
+  EXPECT_EQ(store_.Held(), 1);
+}
+
+}  // namespace
+}  // namespace flowguard

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "http/handler.h"
+
+#include <array>
+#include <charconv>
+
+#include "base/check.h"
+#include "http/server_session.h"
+#include "wire/http1_writer.h"
+
+namespace flowguard::http {
+namespace {
+
+struct Answer {
+  int status;
+  std::string_view content_type;
+  std::string_view body;
+  std::string_view extra_lines;
+};
+
+void AppendNumber(uint64_t value, std::string& out) {
+  std::array<char, 20> digits;
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
+  out.append(digits.data(), end);
+}
+
+bool HasBody(int status) noexcept {
+  return status != 204 && status != 304;
+}
+
+void AppendAnswer(ServerSession& session, const Answer& answer, bool keep, std::string& out) {
+  out.append("HTTP/1.1 ");
+  AppendNumber(static_cast<uint64_t>(answer.status), out);
+  out.append(" ").append(wire::ReasonPhrase(answer.status)).append("\r\n");
+  out.append(session.server().DateLine());
+  if (!answer.content_type.empty()) {
+    out.append("Content-Type: ").append(answer.content_type).append("\r\n");
+  }
+  out.append(answer.extra_lines);
+  if (!keep) out.append("Connection: close\r\n");
+  if (HasBody(answer.status)) {
+    out.append("Content-Length: ");
+    AppendNumber(answer.body.size(), out);
+    out.append("\r\n");
+  }
+  out.append("\r\n");
+  if (HasBody(answer.status) && !session.head_only()) out.append(answer.body);
+}
+
+}  // namespace
+
+Instant Responder::now() const noexcept {
+  return session_.now();
+}
+
+std::string_view Responder::date_line() const noexcept {
+  return session_.server().DateLine();
+}
+
+bool Responder::head_only() const noexcept {
+  return session_.head_only();
+}
+
+bool Responder::keep_alive() const noexcept {
+  return session_.keep_alive();
+}
+
+std::string& Responder::out() noexcept {
+  return session_.cork();
+}
+
+void Responder::CloseAfter() noexcept {
+  session_.CloseAfter();
+}
+
+void Responder::Send(int status, std::string_view content_type, std::string_view body,
+                     std::string_view extra_lines) noexcept {
+  AppendAnswer(session_, {status, content_type, body, extra_lines}, keep_alive(), out());
+  Done();
+}
+
+void Responder::Done() noexcept {
+  FG_DCHECK(!answered_);
+  answered_ = true;
+  session_.FinishResponse(session_.keep_alive());
+}
+
+Deferred Responder::Defer() noexcept {
+  answered_ = true;
+  return Deferred(session_.ref());
+}
+
+bool Deferred::waiting() const noexcept {
+  return ServerSession::IsCurrent(ref_);
+}
+
+void Deferred::Send(int status, std::string_view content_type, std::string_view body,
+                    std::string_view extra_lines) noexcept {
+  if (!waiting()) return;
+  ServerSession& session = *ref_.session;
+  const bool keep = session.keep_alive();
+  if (session.corked()) {
+    AppendAnswer(session, {status, content_type, body, extra_lines}, keep, session.cork());
+  } else {
+    std::string text;
+    AppendAnswer(session, {status, content_type, body, extra_lines}, keep, text);
+    session.Write(text);
+  }
+  session.FinishResponse(keep);
+}
+
+}  // namespace flowguard::http

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "net/socket.h"
+
+#include <cerrno>
+
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+namespace flowguard::net {
+namespace {
+
+IoResult FromSend(ssize_t sent) noexcept {
+  if (sent >= 0) return {IoStatus::kOk, static_cast<size_t>(sent)};
+  if (errno == EAGAIN || errno == EWOULDBLOCK) return {IoStatus::kWouldBlock, 0};
+  return {IoStatus::kError, 0};
+}
+
+}  // namespace
+
+void Fd::Close() noexcept {
+  if (fd_ >= 0) close(std::exchange(fd_, -1));
+}
+
+IoResult Receive(int fd, std::span<char> into) noexcept {
+  ssize_t got = 0;
+  do {
+    got = recv(fd, into.data(), into.size(), 0);
+  } while (got < 0 && errno == EINTR);
+  if (got > 0) return {IoStatus::kOk, static_cast<size_t>(got)};
+  if (got == 0) return {IoStatus::kEnd, 0};
+  if (errno == EAGAIN || errno == EWOULDBLOCK) return {IoStatus::kWouldBlock, 0};
+  return {IoStatus::kError, 0};
+}
+
+IoResult Send(int fd, std::span<const iovec> parts) noexcept {
+  msghdr message{};
+  message.msg_iov = const_cast<iovec*>(parts.data());
+  message.msg_iovlen = parts.size();
+  ssize_t sent = 0;
+  do {
+    sent = sendmsg(fd, &message, MSG_NOSIGNAL);
+  } while (sent < 0 && errno == EINTR);
+  return FromSend(sent);
+}
+
+IoResult Send(int fd, const char* data, size_t size) noexcept {
+  ssize_t sent = 0;
+  do {
+    sent = send(fd, data, size, MSG_NOSIGNAL);
+  } while (sent < 0 && errno == EINTR);
+  return FromSend(sent);
+}
+
+Fd Connect(const Address& address) noexcept {
+  Fd fd(socket(address.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!fd) return fd;
+  const int on = 1;
+  setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  if (connect(fd.get(), address.raw(), address.raw_size()) != 0 && errno != EINPROGRESS)
+    return Fd();
+  return fd;
+}
+
+bool ConnectSucceeded(int fd) noexcept {
+  int error = 0;
+  socklen_t size = sizeof error;
+  return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error == 0;
+}
+
+void ShutdownWrites(int fd) noexcept {
+  shutdown(fd, SHUT_WR);
+}
+
+void ResetOnClose(int fd) noexcept {
+  linger option{};
+  option.l_onoff = 1;
+  option.l_linger = 0;
+  setsockopt(fd, SOL_SOCKET, SO_LINGER, &option, sizeof option);
+}
+
+Address LocalAddress(int fd) noexcept {
+  sockaddr_storage storage{};
+  socklen_t size = sizeof storage;
+  auto* const raw = reinterpret_cast<sockaddr*>(&storage);
+  if (getsockname(fd, raw, &size) != 0) return {};
+  return Address::FromSockaddr(raw, size);
+}
+
+}  // namespace flowguard::net

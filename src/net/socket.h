@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The few socket calls that the servers use, non-blocking, as values.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+
+#include <sys/uio.h>
+
+#include "net/address.h"
+
+namespace flowguard::net {
+
+// Owns a descriptor.
+class Fd {
+ public:
+  Fd() noexcept = default;
+  explicit Fd(int fd) noexcept : fd_(fd) {}
+  Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Fd& operator=(Fd&& other) noexcept {
+    if (this != &other) {
+      Close();
+      fd_ = std::exchange(other.fd_, -1);
+    }
+    return *this;
+  }
+  ~Fd() { Close(); }
+
+  [[nodiscard]] int get() const noexcept { return fd_; }
+  [[nodiscard]] explicit operator bool() const noexcept { return fd_ >= 0; }
+  void Close() noexcept;
+
+ private:
+  int fd_ = -1;
+};
+
+enum class IoStatus : uint8_t {
+  kOk,
+  kWouldBlock,
+  kEnd,    // reading: the peer has sent everything
+  kError,  // the connection is gone
+};
+
+struct IoResult {
+  IoStatus status = IoStatus::kOk;
+  size_t bytes = 0;
+};
+
+[[nodiscard]] IoResult Receive(int fd, std::span<char> into) noexcept;
+// Sends as much as the socket takes; bytes may be less than asked with kOk.
+[[nodiscard]] IoResult Send(int fd, std::span<const iovec> parts) noexcept;
+[[nodiscard]] IoResult Send(int fd, const char* data, size_t size) noexcept;
+
+// Starts connecting.  An empty Fd: the system refused at once.
+[[nodiscard]] Fd Connect(const Address& address) noexcept;
+// Whether a connection that became writable is established.
+[[nodiscard]] bool ConnectSucceeded(int fd) noexcept;
+
+void ShutdownWrites(int fd) noexcept;
+// Closing will reset the connection, so that the peer cannot take a cut-off message
+// for a whole one.
+void ResetOnClose(int fd) noexcept;
+[[nodiscard]] Address LocalAddress(int fd) noexcept;
+
+}  // namespace flowguard::net

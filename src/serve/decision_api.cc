@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve/decision_api.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <utility>
+
+#include "base/bounds.h"
+#include "base/hash.h"
+#include "http/path.h"
+
+namespace flowguard::serve {
+namespace {
+
+constexpr std::string_view kJson = "application/json";
+constexpr std::string_view kProblemJson = "application/problem+json";
+constexpr Duration kExpireEvery = std::chrono::milliseconds(500);
+
+// The path of a raw target.
+std::string_view PathOf(std::string_view target) noexcept {
+  return target.substr(0, target.find('?'));
+}
+
+// Decides without a store behind the engine: rules that need one fall to their
+// failure policy at once.
+void Begin(engine::Engine& engine, engine::Attempt& attempt, const engine::RequestView& view,
+           engine::Mode mode, Instant now) noexcept {
+  engine::Step step = engine.Begin(attempt, view, mode, now);
+  while (step == engine::Step::kRemote) {
+    const std::array<engine::TakeOutcome, base::kRemoteTakesPerRequestMax> failed{};
+    step = engine.Resume(attempt, std::span(failed).first(attempt.remote_takes().size()), now);
+  }
+}
+
+// A question as the engine sees it.
+class QuestionView {
+ public:
+  QuestionView(const Question& question, const RequestViewOptions& options)
+      : dimensions_(Views(question)), view_(dimensions_, options.ipv6_prefix) {
+    view_.resource = question.resource;
+    view_.method = question.method;
+    view_.cost = question.cost;
+    if (question.path.empty()) return;
+    buffer_.resize(question.path.size() * 3);  // escaping triples at most
+    const http::NormalisedPath normal = http::NormalisePath(question.path, options.path, buffer_);
+    ok_ = normal.status == http::PathStatus::kOk;
+    view_.path = normal.path;
+  }
+
+  [[nodiscard]] bool ok() const noexcept { return ok_; }
+  [[nodiscard]] const NamedRequestView& view() const noexcept { return view_; }
+  void set_wait_max(Duration wait_max) noexcept { view_.wait_max = wait_max; }
+
+ private:
+  static std::vector<DimensionValue> Views(const Question& question) {
+    std::vector<DimensionValue> views;
+    views.reserve(question.dimensions.size());
+    for (const auto& [name, value] : question.dimensions)
+      views.push_back({name, value});
+    return views;
+  }
+
+  std::vector<DimensionValue> dimensions_;
+  std::vector<char> buffer_;
+  NamedRequestView view_;
+  bool ok_ = true;
+};
+
+constexpr std::string_view kBadPath = "request: path cannot be read as the path of a request";
+
+}  // namespace
+
+// A request whose answer is put off until its wait is over.
+struct DecisionApi::Waiting {
+  explicit Waiting(DecisionApi& owner) : api(owner), timer(&DecisionApi::OnWaitOver, this) {}
+
+  DecisionApi& api;
+  net::Timer timer;
+  http::Deferred answer;
+  std::unique_ptr<engine::Attempt> attempt;
+  Duration time_to_live{};  // of an enter; zero: an auth
+};
+
+DecisionApi::DecisionApi(net::Loop& loop, engine::Engine& engine, OpenEntries& entries,
+                         const DecisionApiOptions& options)
+    : loop_(loop),
+      engine_(engine),
+      entries_(entries),
+      options_(options),
+      view_(options.view),
+      status_(engine, options.view),
+      attempt_(std::make_unique<engine::Attempt>()),
+      expire_timer_(&DecisionApi::OnExpireTimer, this),
+      random_(base::RandomSeed()) {
+  loop_.ArmAfter(expire_timer_, kExpireEvery);
+}
+
+DecisionApi::~DecisionApi() {
+  for (const auto& waiting : waiting_) {
+    if (waiting->attempt != nullptr) engine_.Cancel(*waiting->attempt, loop_.Now());
+  }
+}
+
+void DecisionApi::Handle(const wire::RequestHead& head, std::string_view body,
+                         const http::PeerInfo& peer, http::Responder& responder) noexcept {
+  if (IsAuthTarget(head.target)) return Auth(head, peer, responder);
+  const std::string_view path = PathOf(head.target);
+  const bool get = head.method == wire::Method::kGet || head.method == wire::Method::kHead;
+  const bool post = head.method == wire::Method::kPost;
+  if (path == "/v1/status") {
+    if (!get) return Problem(405, "expected GET", responder, "Allow: GET, HEAD\r\n");
+    return Status(head, peer, responder);
+  }
+  using Action = void (DecisionApi::*)(std::string_view, http::Responder&);
+  constexpr std::pair<std::string_view, Action> kActions[] = {{"/v1/check", &DecisionApi::Check},
+                                                              {"/v1/enter", &DecisionApi::Enter},
+                                                              {"/v1/exit", &DecisionApi::Exit}};
+  for (const auto& [name, action] : kActions) {
+    if (path != name) continue;
+    if (!post) return Problem(405, "expected POST", responder, "Allow: POST\r\n");
+    return (this->*action)(body, responder);
+  }
+  Problem(404, "no such path; there are /v1/check, /v1/auth, /v1/enter, /v1/exit, /v1/status",
+          responder);
+}
+
+void DecisionApi::Auth(const wire::RequestHead& head, const http::PeerInfo& peer,
+                       http::Responder& responder) noexcept {
+  const OriginalRequest original =
+      FindOriginalRequest(head, options_.view.client.trusted.Contains(peer.ip));
+  if (original.conflicting) {
+    return Problem(400, "contradictory header lines about the original request", responder);
+  }
+  if (const int status = view_.Assign(head, peer.ip, original.method, original.target);
+      status != 0) {
+    return Problem(status, "the original request's path cannot be used", responder);
+  }
+  if (view_.exempt()) return AnswerAuth(Decision{}, head.target, responder);
+  const Instant now = responder.now();
+  view_.wait_max = WaitMax();
+  Begin(engine_, *attempt_, view_, engine::Mode::kCheck, now);
+  const Decision& decision = attempt_->decision();
+  if (view_.ambiguous()) {
+    engine_.Cancel(*attempt_, now);
+    return Problem(400, "a header that a rule needs is given twice", responder);
+  }
+  if (decision.verdict != Verdict::kWait) return AnswerAuth(decision, head.target, responder);
+  Postpone(std::exchange(attempt_, std::make_unique<engine::Attempt>()), Duration::zero(),
+           responder);
+}
+
+void DecisionApi::AnswerAuth(const Decision& decision, std::string_view target,
+                             http::Responder& responder) {
+  std::string& out = responder.out();
+  const bool close = !responder.keep_alive();
+  if (!decision.allowed()) {
+    AppendRefusal(decision, options_.refusal,
+                  {.head = responder.head_only(),
+                   .close = close,
+                   .status = DenyStatus(target),
+                   .decided_at = responder.now(),
+                   .draw = Draw(),
+                   .date = responder.date_line()},
+                  out);
+    return responder.Done();
+  }
+  // Exactly 200: Envoy and the Gateway API take any other code for a failure.
+  out += "HTTP/1.1 200 OK\r\n";
+  out += responder.date_line();
+  if (options_.refusal.rate_headers.on_success) {
+    AppendRateHeaders(decision, options_.refusal.rate_headers, out);
+  }
+  if (options_.refusal.decided_at) AppendDecidedAt(responder.now(), out);
+  if (decision.degraded) AppendDegradeMark(decision, out);
+  if (close) out += "Connection: close\r\n";
+  out += "Content-Length: 0\r\n\r\n";
+  responder.Done();
+}
+
+void DecisionApi::Check(std::string_view body, http::Responder& responder) {
+  const auto question = ReadQuestion(body, QuestionKind::kCheck);
+  if (!question.ok()) return Problem(400, question.error().message, responder);
+  const QuestionView view(*question, options_.view);
+  if (!view.ok()) return Problem(400, kBadPath, responder);
+  engine::Attempt attempt;
+  Begin(engine_, attempt, view.view(), question->peek ? engine::Mode::kPeek : engine::Mode::kCheck,
+        responder.now());
+  json_.clear();
+  AppendDecision(attempt.decision(), json_);
+  responder.Send(200, kJson, json_, "Cache-Control: no-store\r\n");
+}
+
+void DecisionApi::Enter(std::string_view body, http::Responder& responder) {
+  const auto question = ReadQuestion(body, QuestionKind::kEnter);
+  if (!question.ok()) return Problem(400, question.error().message, responder);
+  QuestionView view(*question, options_.view);
+  if (!view.ok()) return Problem(400, kBadPath, responder);
+  view.set_wait_max(WaitMax());
+  const Instant now = responder.now();
+  entries_.Expire(now);
+  auto attempt = std::make_unique<engine::Attempt>();
+  Begin(engine_, *attempt, view.view(), engine::Mode::kEnter, now);
+  if (attempt->waiting()) {
+    return Postpone(std::move(attempt), question->time_to_live, responder);
+  }
+  const int status = FinishEnter(attempt, question->time_to_live, now);
+  responder.Send(status, status == 200 ? kJson : kProblemJson, json_,
+                 "Cache-Control: no-store\r\n");
+}
+
+int DecisionApi::FinishEnter(std::unique_ptr<engine::Attempt>& attempt, Duration time_to_live,
+                             Instant now) {
+  json_.clear();
+  const Decision decision = attempt->decision();
+  if (!decision.allowed()) {
+    AppendDecision(decision, json_);
+    return 200;
+  }
+  const auto id = entries_.Add(attempt, now + time_to_live);
+  if (!id) {
+    engine_.Cancel(*attempt, now);
+    AppendProblemDocument(503, "too many open entries: end some with /v1/exit", json_);
+    return 503;
+  }
+  AppendEntered(decision, *id, time_to_live, json_);
+  return 200;
+}
+
+void DecisionApi::Exit(std::string_view body, http::Responder& responder) {
+  const auto exit = ReadExit(body);
+  if (!exit.ok()) return Problem(400, exit.error().message, responder);
+  const Instant now = responder.now();
+  const bool ended = entries_.End(exit->id, exit->outcome, exit->actual_cost, now);
+  entries_.Expire(now);
+  if (!ended) {
+    return Problem(404,
+                   "no open entry has this id: it was never given, has ended already, or its "
+                   "time to live is over",
+                   responder);
+  }
+  responder.Send(200, kJson, "{\"settled\":true}", "Cache-Control: no-store\r\n");
+}
+
+void DecisionApi::Status(const wire::RequestHead& head, const http::PeerInfo& peer,
+                         http::Responder& responder) {
+  json_.clear();
+  const int status = status_.Write(head, peer.ip, responder.now(), json_);
+  responder.Send(status, status == 200 ? kJson : kProblemJson, json_,
+                 "Cache-Control: no-store\r\n");
+}
+
+void DecisionApi::Problem(int status, std::string_view detail, http::Responder& responder,
+                          std::string_view extra_lines) {
+  json_.clear();
+  AppendProblemDocument(status, detail, json_);
+  lines_ = "Cache-Control: no-store\r\n";
+  lines_ += extra_lines;
+  responder.Send(status, kProblemJson, json_, lines_);
+}
+
+Duration DecisionApi::WaitMax() const noexcept {
+  return free_.empty() && waiting_.size() >= base::kParkedMax ? Duration::zero() : kNever;
+}
+
+void DecisionApi::Postpone(std::unique_ptr<engine::Attempt> attempt, Duration time_to_live,
+                           http::Responder& responder) {
+  if (free_.empty()) {
+    waiting_.push_back(std::make_unique<Waiting>(*this));
+    free_.push_back(waiting_.back().get());
+  }
+  Waiting& waiting = *free_.back();
+  free_.pop_back();
+  waiting.time_to_live = time_to_live;
+  waiting.answer = responder.Defer();
+  loop_.ArmAfter(waiting.timer, attempt->decision().wait);
+  waiting.attempt = std::move(attempt);
+}
+
+void DecisionApi::OnWaitOver(void* waiting) noexcept {
+  auto& over = *static_cast<Waiting*>(waiting);
+  over.api.EndWait(over);
+}
+
+void DecisionApi::EndWait(Waiting& waiting) noexcept {
+  const Instant now = loop_.Now();
+  http::Deferred reply = std::exchange(waiting.answer, {});
+  std::unique_ptr<engine::Attempt> attempt = std::move(waiting.attempt);
+  const Duration time_to_live = waiting.time_to_live;
+  free_.push_back(&waiting);
+  if (!reply.waiting()) {
+    engine_.Cancel(*attempt, now);
+    return;
+  }
+  if (time_to_live == Duration::zero()) {
+    lines_.clear();
+    const Decision& decision = attempt->decision();
+    if (options_.refusal.rate_headers.on_success) {
+      AppendRateHeaders(decision, options_.refusal.rate_headers, lines_);
+    }
+    if (decision.degraded) AppendDegradeMark(decision, lines_);
+    reply.Send(200, "", "", lines_);
+    return;
+  }
+  engine_.Continue(*attempt, now);
+  const int status = FinishEnter(attempt, time_to_live, now);
+  reply.Send(status, status == 200 ? kJson : kProblemJson, json_, "Cache-Control: no-store\r\n");
+}
+
+void DecisionApi::OnExpireTimer(void* self) noexcept {
+  auto& api = *static_cast<DecisionApi*>(self);
+  api.entries_.Expire(api.loop_.Now());
+  api.loop_.ArmAfter(api.expire_timer_, kExpireEvery);
+}
+
+uint64_t DecisionApi::Draw() noexcept {
+  // SplitMix64.
+  random_ += 0x9e3779b97f4a7c15U;
+  uint64_t mixed = random_;
+  mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9U;
+  mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111ebU;
+  return mixed ^ (mixed >> 31);
+}
+
+std::vector<std::string> DecisionApiWarnings(const RuleSet& rules) {
+  std::vector<std::string> warnings;
+  for (const Rule& rule : rules.rules) {
+    if (rule.kind != RuleKind::kConcurrency || !rule.enabled) continue;
+    std::string line = rule.origin.empty() ? std::string() : rule.origin + ": ";
+    line += "rule \"" + rule.name +
+            "\": /v1/auth does not hold concurrency, as it is not told when the call ends; use "
+            "/v1/enter and /v1/exit";
+    warnings.push_back(std::move(line));
+  }
+  return warnings;
+}
+
+}  // namespace flowguard::serve

@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve/decision_api.h"
+
+#include <memory>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "serve/handler_client_test.h"
+#include "testing/manual_clock.h"
+
+namespace flowguard::serve {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+Rule Limit(std::string name, int64_t limit, Duration window) {
+  Rule rule;
+  rule.name = std::move(name);
+  rule.rate = {limit, window};
+  return rule;
+}
+
+Rule PerIp(int64_t limit) {
+  Rule rule = Limit("per-ip", limit, seconds(60));
+  rule.by = {"ip"};
+  return rule;
+}
+
+DecisionApiOptions Trusting() {
+  DecisionApiOptions options;
+  const std::string loopback[] = {"127.0.0.0/8"};
+  options.view.client.trusted = http::IpBlocks::Create(loopback).value();
+  return options;
+}
+
+// The API with these rules, and a client on a loopback connection.
+class Api {
+ public:
+  explicit Api(std::vector<Rule> rules, DecisionApiOptions options = Trusting())
+      : options_(std::move(options)) {
+    RuleSet set;
+    set.rules = std::move(rules);
+    EXPECT_TRUE(engine_->Load(set).ok());
+  }
+
+  HandlerClient& client() { return client_; }
+  engine::Engine& engine() { return *engine_; }
+  OpenEntries& entries() { return entries_; }
+  void Advance(Duration by) {
+    clock_.Advance(by);
+    loop_->RunOnce(Duration::zero());
+  }
+
+ private:
+  DecisionApiOptions options_;
+  flowguard::testing::ManualClock clock_;
+  std::unique_ptr<net::Loop> loop_ = net::Loop::Create(clock_).value();
+  std::unique_ptr<engine::Engine> engine_ = engine::Engine::Create({}).value();
+  OpenEntries entries_{*engine_, 2};
+  DecisionApi api_{*loop_, *engine_, entries_, options_};
+  HandlerClient client_{*loop_, api_};
+};
+
+// --- /v1/check
+
+TEST(DecisionApiTest, CheckAnswersWithTheFiveNumbers) {
+  Api api({Limit("orders", 2, seconds(1))});
+
+  const std::string answer = api.client().Post("/v1/check", R"({"resource":"order:create"})");
+
+  EXPECT_EQ(StatusOf(answer), "200");
+  EXPECT_EQ(BodyOf(answer), R"({"allowed":true,"verdict":"allow","reason":"none","rule":"orders",)"
+                            R"("degraded":false,"limit":2,"remaining":1,"reset_after_ms":500,)"
+                            R"("retry_after_ms":0,"wait_ms":0})");
+}
+
+TEST(DecisionApiTest, CheckOverTheLimitIsStill200AndSaysWhen) {
+  Api api({Limit("orders", 1, seconds(1))});
+  api.client().Post("/v1/check", R"({"resource":"x"})");
+
+  const std::string answer = api.client().Post("/v1/check", R"({"resource":"x"})");
+
+  EXPECT_EQ(StatusOf(answer), "200");
+  EXPECT_THAT(answer, HasSubstr(R"("allowed":false,"verdict":"refuse","reason":"limit")"));
+  EXPECT_THAT(answer, HasSubstr(R"("retry_after_ms":1000)"));
+}
+
+TEST(DecisionApiTest, DimensionsMakeTheKey) {
+  Rule rule = Limit("per-user", 1, seconds(60));
+  rule.by = {"user"};
+  Api api({rule});
+
+  const auto check = [&](const std::string& user) {
+    return BodyOf(api.client().Post("/v1/check",
+                                    R"({"resource":"x","dimensions":{"user":")" + user + R"("}})"));
+  };
+
+  EXPECT_THAT(check("a"), StartsWith(R"({"allowed":true)"));
+  EXPECT_THAT(check("a"), StartsWith(R"({"allowed":false)"));
+  EXPECT_THAT(check("b"), StartsWith(R"({"allowed":true)"));
+}
+
+TEST(DecisionApiTest, APeekTakesNothing) {
+  Api api({Limit("orders", 1, seconds(60))});
+
+  api.client().Post("/v1/check", R"({"resource":"x","cost":1,"peek":true})");
+
+  EXPECT_THAT(api.client().Post("/v1/check", R"({"resource":"x"})"),
+              HasSubstr(R"("allowed":true)"));
+}
+
+TEST(DecisionApiTest, CostAboveTheCapacityNeverPasses) {
+  Api api({Limit("orders", 5, seconds(1))});
+
+  EXPECT_THAT(api.client().Post("/v1/check", R"({"resource":"x","cost":6})"),
+              HasSubstr(R"("retry_after_ms":null)"));
+}
+
+TEST(DecisionApiTest, ABadQuestionSaysWhereAndWhat) {
+  Api api({});
+
+  const std::string answer = api.client().Post("/v1/check", "{\"resource\":\"x\",\n \"costs\":1}");
+
+  EXPECT_EQ(StatusOf(answer), "400");
+  EXPECT_THAT(answer, HasSubstr("application/problem+json"));
+  EXPECT_THAT(answer, HasSubstr("request:2:2: field \\\"costs\\\" is not known; allowed are "
+                                "resource, method, path, dimensions, cost, peek"));
+}
+
+TEST(DecisionApiTest, WrongMethodAndPathAreToldApart) {
+  Api api({});
+
+  EXPECT_EQ(StatusOf(api.client().Get("/v1/check")), "405");
+  EXPECT_EQ(StatusOf(api.client().Get("/v1/chekc")), "404");
+}
+
+// --- /v1/auth
+
+TEST(DecisionApiTest, AuthAllowIsExactly200AndEmpty) {
+  Api api({PerIp(10)});
+
+  const std::string answer = api.client().Get("/v1/auth/orders");
+
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 OK\r\n"));
+  EXPECT_THAT(answer, HasSubstr("\r\nContent-Length: 0\r\n\r\n"));
+  EXPECT_THAT(answer, Not(HasSubstr("RateLimit")));
+}
+
+TEST(DecisionApiTest, AuthAllowShowsTheRateFieldsWhenSet) {
+  DecisionApiOptions options = Trusting();
+  options.refusal.rate_headers.on_success = true;
+  Api api({PerIp(10)}, options);
+
+  EXPECT_THAT(api.client().Get("/v1/auth"), HasSubstr("\r\nRateLimit: \"per-ip\";r=9;t=6\r\n"));
+}
+
+TEST(DecisionApiTest, AuthDenyIs429WithRetryAfterAndBody) {
+  Api api({PerIp(1)});
+  api.client().Get("/v1/auth");
+
+  const std::string answer = api.client().Get("/v1/auth");
+
+  EXPECT_EQ(StatusOf(answer), "429");
+  EXPECT_THAT(answer, HasSubstr("\r\nRetry-After: 60\r\n"));
+  EXPECT_THAT(answer, HasSubstr("\r\nRateLimit: \"per-ip\";r=0;t=60\r\n"));
+  EXPECT_THAT(answer, HasSubstr("{\"code\":429,"));
+}
+
+TEST(DecisionApiTest, AuthDenyIs403WhereAsked) {
+  Api api({PerIp(0)});
+
+  EXPECT_EQ(StatusOf(api.client().Get("/v1/auth?deny=403")), "403");
+}
+
+TEST(DecisionApiTest, AuthDecidesTheRequestThatNginxReceived) {
+  Rule rule = Limit("orders", 0, seconds(1));
+  rule.on.route = "POST /orders/{id}";
+  Api api({rule});
+
+  EXPECT_EQ(StatusOf(api.client().Get(
+                "/v1/auth", "X-Original-URI: /orders/7?x=1\r\nX-Original-Method: POST\r\n")),
+            "429");
+  EXPECT_EQ(StatusOf(api.client().Get(
+                "/v1/auth", "X-Original-URI: /orders/7?x=1\r\nX-Original-Method: GET\r\n")),
+            "200");
+}
+
+TEST(DecisionApiTest, AuthDecidesTheRequestThatTraefikOrCaddyReceived) {
+  Rule rule = Limit("orders", 0, seconds(1));
+  rule.on.route = "POST /orders";
+  Api api({rule});
+
+  EXPECT_EQ(StatusOf(api.client().Get("/v1/auth",
+                                      "X-Forwarded-Uri: /orders\r\nX-Forwarded-Method: POST\r\n")),
+            "429");
+}
+
+TEST(DecisionApiTest, AuthCountsTheClientBehindTheProxy) {
+  Api api({PerIp(1)});
+
+  EXPECT_EQ(StatusOf(api.client().Get("/v1/auth", "X-Forwarded-For: 192.0.2.1\r\n")), "200");
+  EXPECT_EQ(StatusOf(api.client().Get("/v1/auth", "X-Forwarded-For: 192.0.2.1\r\n")), "429");
+  EXPECT_EQ(StatusOf(api.client().Get("/v1/auth", "X-Forwarded-For: 192.0.2.2\r\n")), "200");
+}
+
+TEST(DecisionApiTest, AnUntrustedPeerIsNotBelieved) {
+  Rule rule = Limit("orders", 0, seconds(1));
+  rule.on.route = "/orders";
+  Api api({rule, PerIp(1)}, {});
+
+  EXPECT_EQ(StatusOf(api.client().Get("/v1/auth", "X-Original-URI: /orders\r\n")), "200");
+  EXPECT_EQ(StatusOf(api.client().Get("/v1/auth", "X-Forwarded-For: 192.0.2.2\r\n")), "429");
+}
+
+TEST(DecisionApiTest, AForgedStoryBesideTheProxysIsRefused) {
+  Api api({});
+
+  EXPECT_EQ(StatusOf(api.client().Get("/v1/auth",
+                                      "X-Forwarded-Uri: /admin\r\nX-Original-URI: /public\r\n")),
+            "400");
+}
+
+TEST(DecisionApiTest, AuthHeldBackByAWaitAnswersWhenItsTurnComes) {
+  Rule rule = Limit("slow", 1, seconds(1));
+  rule.wait = seconds(5);
+  Api api({rule});
+  api.client().Get("/v1/auth");
+
+  api.client().Send("GET /v1/auth HTTP/1.1\r\nHost: x\r\n\r\n");
+
+  EXPECT_EQ(api.client().Receive(), "");
+  api.Advance(milliseconds(999));
+  EXPECT_EQ(api.client().Receive(), "");
+  api.Advance(milliseconds(2));
+  EXPECT_EQ(StatusOf(api.client().Receive()), "200");
+}
+
+TEST(DecisionApiTest, AWaitWhoseClientLeftIsGivenBack) {
+  Rule rule = Limit("slow", 1, seconds(1));
+  rule.wait = seconds(5);
+  Api api({rule});
+  api.client().Get("/v1/auth");
+  api.client().Send("GET /v1/auth HTTP/1.1\r\nHost: x\r\n\r\n");
+  api.client().Receive();
+
+  api.client().Close();
+  api.Advance(milliseconds(1'001));
+  api.client().Connect();
+
+  EXPECT_EQ(StatusOf(api.client().Get("/v1/auth")), "200");
+}
+
+// --- /v1/enter, /v1/exit
+
+Rule Concurrency(int64_t most) {
+  Rule rule;
+  rule.name = "db";
+  rule.kind = RuleKind::kConcurrency;
+  rule.concurrency = most;
+  return rule;
+}
+
+std::string IdOf(const std::string& answer) {
+  const size_t at = answer.find("\"id\":\"");
+  return at == std::string::npos ? "" : answer.substr(at + 6, 32);
+}
+
+TEST(DecisionApiTest, AnEntryHoldsConcurrencyUntilItsExit) {
+  Api api({Concurrency(1)});
+  HandlerClient& client = api.client();
+
+  const std::string id = IdOf(client.Post("/v1/enter", R"({"resource":"db"})"));
+  ASSERT_EQ(id.size(), 32u);
+  EXPECT_THAT(client.Post("/v1/enter", R"({"resource":"db"})"),
+              HasSubstr(R"("allowed":false,"verdict":"refuse","reason":"concurrency")"));
+
+  EXPECT_THAT(client.Post("/v1/exit", R"({"id":")" + id + R"(","outcome":"ok"})"),
+              HasSubstr(R"({"settled":true})"));
+  EXPECT_THAT(client.Post("/v1/enter", R"({"resource":"db"})"), HasSubstr(R"("allowed":true)"));
+}
+
+TEST(DecisionApiTest, ASecondExitIs404AndChangesNothing) {
+  Api api({Concurrency(1)});
+  HandlerClient& client = api.client();
+  const std::string id = IdOf(client.Post("/v1/enter", R"({"resource":"db"})"));
+  const std::string exit = R"({"id":")" + id + R"("})";
+  client.Post("/v1/exit", exit);
+  client.Post("/v1/enter", R"({"resource":"db"})");
+
+  const std::string answer = client.Post("/v1/exit", exit);
+
+  EXPECT_EQ(StatusOf(answer), "404");
+  EXPECT_THAT(answer, HasSubstr("no open entry has this id"));
+  EXPECT_THAT(client.Post("/v1/enter", R"({"resource":"db"})"), HasSubstr(R"("allowed":false)"));
+}
+
+// A caller that dies between enter and exit must not hold its slot for ever.
+TEST(DecisionApiTest, AnEntryWhoseTimeIsOverIsSettled) {
+  Api api({Concurrency(1)});
+  HandlerClient& client = api.client();
+  const std::string id = IdOf(client.Post("/v1/enter", R"({"resource":"db","ttl_ms":1000})"));
+
+  api.Advance(milliseconds(1'000));
+
+  EXPECT_EQ(StatusOf(client.Post("/v1/exit", R"({"id":")" + id + R"("})")), "404");
+  EXPECT_THAT(client.Post("/v1/enter", R"({"resource":"db"})"), HasSubstr(R"("allowed":true)"));
+}
+
+TEST(DecisionApiTest, TheActualCostIsSettled) {
+  Rule rule = Limit("tokens", 100, seconds(3'600));
+  rule.cost = {.reserve = 60, .settle = "", .max_debt = 0};
+  Api api({rule});
+  HandlerClient& client = api.client();
+  const std::string id = IdOf(client.Post("/v1/enter", R"({"resource":"llm"})"));
+  EXPECT_THAT(client.Post("/v1/check", R"({"resource":"llm"})"), HasSubstr(R"("allowed":false)"));
+
+  client.Post("/v1/exit", R"({"id":")" + id + R"(","actual_cost":10})");
+
+  EXPECT_THAT(client.Post("/v1/check", R"({"resource":"llm"})"), HasSubstr(R"("allowed":true)"));
+}
+
+TEST(DecisionApiTest, AFullTableRefusesAndHoldsNothing) {
+  Api api({Concurrency(3)});
+  HandlerClient& client = api.client();
+  client.Post("/v1/enter", R"({"resource":"db"})");
+  client.Post("/v1/enter", R"({"resource":"db"})");
+
+  const std::string answer = client.Post("/v1/enter", R"({"resource":"db"})");
+
+  EXPECT_EQ(StatusOf(answer), "503");
+  EXPECT_EQ(api.engine().Counters().rules.at(0).inflight, 2);
+}
+
+// --- /v1/status
+
+TEST(DecisionApiTest, StatusTellsWhatIsLeftWithoutSpendingIt) {
+  Rule orders = PerIp(5);
+  orders.name = "orders";
+  orders.on.route = "POST /orders";
+  Api api({PerIp(10), orders});
+  api.client().Get("/v1/auth");
+
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(BodyOf(api.client().Get("/v1/status?path=/orders&method=POST")),
+              R"({"path":"/orders","method":"POST","rules":[)"
+              R"({"rule":"per-ip","kind":"limit","allowed":true,"limit":10,"remaining":9,)"
+              R"("reset_after_ms":6000,"retry_after_ms":0},)"
+              R"({"rule":"orders","kind":"limit","allowed":true,"limit":5,"remaining":5,)"
+              R"("reset_after_ms":0,"retry_after_ms":0}]})");
+  }
+}
+
+TEST(DecisionApiTest, StatusRefusesAPathThatIsNone) {
+  Api api({});
+
+  EXPECT_EQ(StatusOf(api.client().Get("/v1/status?path=orders")), "400");
+  EXPECT_EQ(StatusOf(api.client().Get("/v1/status?path=/a%2500")), "400");
+}
+
+// --- warnings
+
+TEST(DecisionApiTest, ConcurrencyRulesAreWarnedOf) {
+  RuleSet set;
+  set.rules = {PerIp(1), Concurrency(1)};
+  set.rules[1].origin = "rules.yaml:7:5";
+
+  EXPECT_THAT(DecisionApiWarnings(set),
+              ::testing::ElementsAre(StartsWith("rules.yaml:7:5: rule \"db\": /v1/auth does not")));
+}
+
+}  // namespace
+}  // namespace flowguard::serve

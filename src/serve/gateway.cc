@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve/gateway.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "base/hash.h"
+#include "http/fields.h"
+#include "http/handler.h"
+#include "http/server_session.h"
+#include "serve/proxy_exchange.h"
+
+namespace flowguard::serve {
+namespace {
+
+using http::Bump;
+
+bool IsPreflight(const wire::RequestHead& head) noexcept {
+  if (head.method != wire::Method::kOptions) return false;
+  if (!head.headers.Has(wire::KnownHeader::kOrigin)) return false;
+  for (const wire::Header& line : head.headers.all()) {
+    if (wire::EqualsIgnoreCase(line.name, "access-control-request-method")) return true;
+  }
+  return false;
+}
+
+ProxyExchange& ExchangeOf(http::ServerSession& session) noexcept {
+  return *static_cast<ProxyExchange*>(session.context());
+}
+
+}  // namespace
+
+Gateway::Gateway(net::Loop& loop, engine::Engine& engine, const GatewayOptions& options,
+                 engine::QuotaStore* store)
+    : loop_(loop),
+      engine_(engine),
+      store_(store),
+      options_(options),
+      pool_(loop, options.upstreams, options.upstream),
+      view_(options_.view),
+      status_(engine, options_.view),
+      scratch_(new char[kScratchBytes]),
+      head_room_(new char[kHeadRoomBytes]),
+      request_head_(std::make_unique<wire::RequestHead>()),
+      response_head_(std::make_unique<wire::ResponseHead>()),
+      draw_state_(base::RandomSeed()),
+      server_(loop, options_.server, *this) {}
+
+Gateway::~Gateway() {
+  for (const std::unique_ptr<ProxyExchange>& exchange : exchanges_) exchange->EndAtShutdown();
+}
+
+void Gateway::Drain(Duration grace) noexcept {
+  server_.Drain(grace);
+  for (const std::unique_ptr<ProxyExchange>& exchange : exchanges_) {
+    if (exchange->parked()) exchange->RefuseParked();
+  }
+}
+
+void Gateway::OnRequest(http::ServerSession& session, const wire::RequestHead& head) noexcept {
+  if (IsStatusTarget(head.target)) return AnswerStatus(session, head);
+  if (const int status = view_.Assign(head, session.peer().ip); status != 0) {
+    CountResponse(status);
+    return session.Refuse(status, status == 414 ? "the target is too long"
+                                                : "the path can be read in more than one way");
+  }
+  ProxyExchange& exchange = Borrow();
+  exchange.Start(session, head);
+  if (view_.exempt() || (options_.exempt_preflights && IsPreflight(head))) {
+    return exchange.Exempt(head);
+  }
+  exchange.Decide(head);
+}
+
+size_t Gateway::OnBody(http::ServerSession& session, std::string_view raw, bool last) noexcept {
+  return ExchangeOf(session).OnBody(raw, last);
+}
+
+void Gateway::OnDrained(http::ServerSession& session) noexcept {
+  if (session.context() != nullptr) ExchangeOf(session).OnClientDrained();
+}
+
+void Gateway::OnGone(http::ServerSession& session) noexcept {
+  if (session.context() != nullptr) ExchangeOf(session).OnClientGone();
+}
+
+size_t Gateway::OnTunnel(http::ServerSession& session, std::string_view raw) noexcept {
+  return ExchangeOf(session).OnTunnel(raw);
+}
+
+void Gateway::OnTunnelEnd(http::ServerSession& session) noexcept {
+  ExchangeOf(session).OnTunnelEnd();
+}
+
+void Gateway::OnTaken(uint64_t ticket, std::span<const engine::TakeOutcome> outcomes) noexcept {
+  std::vector<engine::TakeOutcome> copy(outcomes.begin(), outcomes.end());
+  loop_.Post([this, ticket, copy = std::move(copy)] {
+    const auto index = static_cast<size_t>(ticket & UINT32_MAX);
+    if (index < exchanges_.size()) exchanges_[index]->OnStoreAnswer(ticket, copy);
+  });
+}
+
+void Gateway::AnswerStatus(http::ServerSession& session, const wire::RequestHead& head) noexcept {
+  std::string body;
+  const int status = status_.Write(head, session.peer().ip, session.now(), body);
+  CountResponse(status);
+  http::Responder(session).Send(status,
+                                status == 200 ? "application/json" : "application/problem+json",
+                                body, "Cache-Control: no-store\r\n");
+}
+
+ProxyExchange& Gateway::Borrow() {
+  if (free_.empty()) {
+    exchanges_.push_back(
+        std::make_unique<ProxyExchange>(*this, static_cast<uint32_t>(exchanges_.size())));
+    free_.push_back(exchanges_.back().get());
+  }
+  ProxyExchange& exchange = *free_.back();
+  free_.pop_back();
+  return exchange;
+}
+
+void Gateway::Return(ProxyExchange& exchange) noexcept {
+  free_.push_back(&exchange);
+}
+
+void Gateway::CountResponse(int status) noexcept {
+  const int index = status / 100;
+  if (index >= 1 && index <= 5) Bump<uint64_t>(counters_.responses[index]);
+}
+
+// xorshift64*: for spreading clients, not for secrets.
+uint64_t Gateway::Draw() noexcept {
+  draw_state_ ^= draw_state_ >> 12;
+  draw_state_ ^= draw_state_ << 25;
+  draw_state_ ^= draw_state_ >> 27;
+  return draw_state_ * 0x2545F4914F6CDD1DULL;
+}
+
+}  // namespace flowguard::serve

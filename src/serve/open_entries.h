@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Calls that began with /v1/enter and end, maybe on another connection, with
+// /v1/exit.  A call whose time to live is over is settled as cancelled: who entered
+// and died holds nothing for ever.
+//
+// Invariants
+//   (1) At most `open_max` entries are open.
+//   (2) Every entry settles exactly once: by End, by Expire, or by the destructor.
+//   (3) An id is 128 random bits; nobody ends an entry that he was not given.
+//
+// Threads: any; one lock, held for a look-up and never while the engine works.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "flowguard/decision.h"
+#include "flowguard/time.h"
+
+#include "base/mutex.h"
+#include "engine/attempt.h"
+#include "engine/engine.h"
+
+namespace flowguard::serve {
+
+struct EntryId {
+  uint64_t high = 0;
+  uint64_t low = 0;
+
+  // 32 hexadecimal digits.
+  [[nodiscard]] std::string ToString() const;
+  static std::optional<EntryId> Parse(std::string_view text) noexcept;
+
+  friend auto operator<=>(const EntryId&, const EntryId&) = default;
+};
+
+struct OpenEntriesCounters {
+  size_t open = 0;
+  uint64_t settled = 0;  // by End
+  uint64_t expired = 0;
+  uint64_t refused = 0;  // because the table was full
+};
+
+class OpenEntries {
+ public:
+  // `engine` must outlive this.
+  OpenEntries(engine::Engine& engine, size_t open_max) : engine_(engine), open_max_(open_max) {}
+  ~OpenEntries();
+  OpenEntries(const OpenEntries&) = delete;
+  OpenEntries& operator=(const OpenEntries&) = delete;
+
+  // Keeps an admitted attempt until `expires`.  Nothing when the table is full: the
+  // attempt stays with the caller, who cancels it.
+  // Requires: attempt->entered().
+  std::optional<EntryId> Add(std::unique_ptr<engine::Attempt>& attempt, Instant expires);
+
+  // Settles an entry.  False: there is none with this id (never given, ended already,
+  // or expired).
+  bool End(EntryId id, Outcome outcome, std::optional<int64_t> actual_cost, Instant now);
+
+  // Settles what has expired by `now` as cancelled; how many.
+  size_t Expire(Instant now);
+
+  [[nodiscard]] OpenEntriesCounters Counters() const;
+
+ private:
+  struct Open {
+    std::unique_ptr<engine::Attempt> attempt;
+    Instant expires;
+  };
+
+  engine::Engine& engine_;
+  const size_t open_max_;
+  mutable base::Mutex mutex_;
+  std::map<EntryId, Open> open_ FG_GUARDED_BY(mutex_);
+  std::set<std::pair<Instant, EntryId>> by_expiry_ FG_GUARDED_BY(mutex_);
+  OpenEntriesCounters counters_ FG_GUARDED_BY(mutex_);
+  Instant latest_ FG_GUARDED_BY(mutex_);  // the latest time seen, for the destructor
+};
+
+}  // namespace flowguard::serve

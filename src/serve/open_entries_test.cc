@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve/open_entries.h"
+
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "serve/request_view.h"
+
+namespace flowguard::serve {
+namespace {
+
+using std::chrono::seconds;
+
+constexpr Instant kStart{std::chrono::hours(100)};
+
+// An engine with one concurrency rule, and entries over it.
+class Fixture : public ::testing::Test {
+ protected:
+  Fixture() {
+    RuleSet set;
+    set.rules.resize(1);
+    set.rules[0].name = "db";
+    set.rules[0].kind = RuleKind::kConcurrency;
+    set.rules[0].concurrency = 1'000;
+    EXPECT_TRUE(engine_->Load(set).ok());
+  }
+
+  std::unique_ptr<engine::Attempt> Entered() {
+    NamedRequestView view({}, 64);
+    view.resource = "x";
+    auto attempt = std::make_unique<engine::Attempt>();
+    engine_->Begin(*attempt, view, engine::Mode::kEnter, kStart);
+    EXPECT_TRUE(attempt->entered());
+    return attempt;
+  }
+
+  EntryId Add(Instant expires) {
+    auto attempt = Entered();
+    return entries_.Add(attempt, expires).value();
+  }
+
+  int64_t InFlight() { return engine_->Counters().rules.at(0).inflight; }
+
+  std::unique_ptr<engine::Engine> engine_ = engine::Engine::Create({}).value();
+  OpenEntries entries_{*engine_, 1'000};
+};
+
+using OpenEntriesTest = Fixture;
+
+TEST_F(OpenEntriesTest, EndSettlesOnce) {
+  const EntryId id = Add(kStart + seconds(10));
+  EXPECT_EQ(InFlight(), 1);
+
+  EXPECT_TRUE(entries_.End(id, Outcome::kOk, {}, kStart));
+  EXPECT_EQ(InFlight(), 0);
+  EXPECT_FALSE(entries_.End(id, Outcome::kOk, {}, kStart));
+  EXPECT_EQ(InFlight(), 0);
+}
+
+TEST_F(OpenEntriesTest, ExpireSettlesWhatIsDueAndNothingElse) {
+  Add(kStart + seconds(1));
+  Add(kStart + seconds(2));
+  Add(kStart + seconds(3));
+
+  EXPECT_EQ(entries_.Expire(kStart + seconds(2)), 2u);
+  EXPECT_EQ(InFlight(), 1);
+  EXPECT_EQ(entries_.Counters().expired, 2u);
+}
+
+TEST_F(OpenEntriesTest, AnEntryThatIsDueCannotBeEndedAnyMore) {
+  const EntryId id = Add(kStart + seconds(1));
+
+  EXPECT_FALSE(entries_.End(id, Outcome::kOk, {}, kStart + seconds(1)));
+  EXPECT_EQ(entries_.Expire(kStart + seconds(1)), 1u);
+}
+
+TEST_F(OpenEntriesTest, AFullTableLeavesTheAttemptWithItsCaller) {
+  OpenEntries small(*engine_, 1);
+  auto first = Entered();
+  auto second = Entered();
+  ASSERT_TRUE(small.Add(first, kStart + seconds(1)));
+
+  EXPECT_FALSE(small.Add(second, kStart + seconds(1)));
+
+  ASSERT_NE(second, nullptr);
+  engine_->Cancel(*second, kStart);
+  EXPECT_EQ(small.Counters().refused, 1u);
+}
+
+TEST_F(OpenEntriesTest, TheDestructorSettlesWhatIsLeft) {
+  {
+    OpenEntries short_lived(*engine_, 10);
+    auto attempt = Entered();
+    ASSERT_TRUE(short_lived.Add(attempt, kStart + seconds(1)));
+  }
+  EXPECT_EQ(InFlight(), 0);
+}
+
+TEST_F(OpenEntriesTest, IdsAreReadBackAndNothingElseIs) {
+  const EntryId id = Add(kStart + seconds(1));
+
+  EXPECT_EQ(id.ToString().size(), 32u);
+  EXPECT_EQ(EntryId::Parse(id.ToString()), id);
+  EXPECT_EQ(EntryId::Parse(""), std::nullopt);
+  EXPECT_EQ(EntryId::Parse(std::string(31, 'a')), std::nullopt);
+  EXPECT_EQ(EntryId::Parse(std::string(32, 'g')), std::nullopt);
+  EXPECT_EQ(EntryId::Parse("-" + std::string(31, '1')), std::nullopt);
+  entries_.Expire(kStart + seconds(1));
+}
+
+// Ended and expired at once from several threads: settled by one of them.
+TEST_F(OpenEntriesTest, RacingEndsAndExpiriesSettleEachEntryOnce) {
+  std::vector<EntryId> ids;
+  for (int i = 0; i < 400; ++i)
+    ids.push_back(Add(kStart + seconds(i % 2 == 0 ? 5 : 50)));
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([&] {
+      for (const EntryId& id : ids)
+        entries_.End(id, Outcome::kOk, {}, kStart + seconds(4));
+    });
+  }
+  threads.emplace_back([&] { entries_.Expire(kStart + seconds(5)); });
+  for (std::thread& thread : threads)
+    thread.join();
+
+  EXPECT_EQ(InFlight(), 0);
+  const OpenEntriesCounters counters = entries_.Counters();
+  EXPECT_EQ(counters.settled + counters.expired, 400u);
+  EXPECT_EQ(counters.open, 0u);
+}
+
+}  // namespace
+}  // namespace flowguard::serve

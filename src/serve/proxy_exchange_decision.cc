@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// From the head of a request to its verdict: the engine, the store if rules need it,
+// and the wait.
+#include "base/check.h"
+#include "serve/gateway.h"
+#include "serve/proxy_exchange.h"
+
+namespace flowguard::serve {
+
+using http::Bump;
+
+void ProxyExchange::Decide(const wire::RequestHead& head) noexcept {
+  stage_ = Stage::kDeciding;
+  const Instant now = session_->now();
+  decided_at_ = now;
+  const engine::Step step =
+      gateway_.engine_.Begin(attempt_, gateway_.view_, engine::Mode::kEnter, now);
+  if (gateway_.view_.ambiguous()) {
+    // The upstream might read another of the lines than the rule did.
+    gateway_.engine_.Cancel(attempt_, now);
+    PassDues();
+    http::ServerSession* const session = session_;
+    Finish();
+    gateway_.CountResponse(400);
+    return session->Refuse(400, "a header that a rule reads is repeated with different values");
+  }
+  if (step == engine::Step::kRemote) return Ask();
+  Decided(head);
+}
+
+void ProxyExchange::Ask() noexcept {
+  const Instant now = session_->now();
+  FG_CHECK(gateway_.store_ != nullptr);  // the engine takes no remote rules without one
+  KeepHead();
+  stage_ = Stage::kAsking;
+  gateway_.store_->Take(attempt_.remote_takes(), now, now + gateway_.options_.store_deadline,
+                        ticket_, &gateway_);
+}
+
+bool ProxyExchange::OnStoreAnswer(uint64_t ticket,
+                                  std::span<const engine::TakeOutcome> outcomes) noexcept {
+  if (ticket != ticket_) return false;
+  const Instant now = gateway_.loop_.Now();
+  if (stage_ == Stage::kOrphaned) {
+    // Both came: the answer, then our word that nobody waits.
+    gateway_.engine_.Resume(attempt_, outcomes, now);
+    PassDues();
+    gateway_.engine_.Cancel(attempt_, now);
+    PassDues();
+    Finish();
+    return true;
+  }
+  if (stage_ != Stage::kAsking) return false;
+  stage_ = Stage::kDeciding;
+  decided_at_ = now;
+  gateway_.engine_.Resume(attempt_, outcomes, now);
+  PassDues();
+  Decided(KeptHead());
+  return true;
+}
+
+void ProxyExchange::OnAbandoned(uint64_t ticket) noexcept {
+  if (ticket != ticket_ || stage_ != Stage::kOrphaned) return;
+  gateway_.engine_.Cancel(attempt_, gateway_.loop_.Now());
+  PassDues();
+  Finish();
+}
+
+void ProxyExchange::PassDues() noexcept {
+  if (gateway_.store_ == nullptr) return;
+  for (const engine::Attempt::StoreDue& due : attempt_.store_dues()) {
+    if (due.charge > 0) {
+      gateway_.store_->Charge(*due.take, due.charge, gateway_.loop_.Now());
+    } else {
+      gateway_.store_->GiveBack(*due.take, due.receipt, gateway_.loop_.Now());
+    }
+  }
+}
+
+void ProxyExchange::Decided(const wire::RequestHead& head) noexcept {
+  const Decision& decision = attempt_.decision();
+  if (!decision.allowed()) return Refuse(decision);
+  if (attempt_.waiting()) return Park();
+  if (decision.degraded && AnswersDegraded(decision)) return AnswerDegraded();
+  admitted_ = true;
+  Bump<int64_t>(gateway_.counters_.in_flight);
+  Forward(head);
+}
+
+void ProxyExchange::Park() noexcept {
+  GatewayCounters& counters = gateway_.counters_;
+  Decision decision = attempt_.decision();
+  const bool full = counters.parked.load(std::memory_order_relaxed) >=
+                    static_cast<int64_t>(gateway_.options_.parked_max);
+  if (full || session_->server().draining()) {
+    Bump<uint64_t>(counters.overload);
+    return RefuseOverload(decision);
+  }
+  Bump<int64_t>(counters.parked);
+  Bump<uint64_t>(counters.waited);
+  KeepHead();
+  stage_ = Stage::kParked;
+  gateway_.loop_.ArmAfter(wait_, decision.wait);
+}
+
+void ProxyExchange::RefuseOverload(Decision decision) noexcept {
+  gateway_.engine_.Cancel(attempt_, gateway_.loop_.Now());
+  PassDues();
+  decision.verdict = Verdict::kRefuse;
+  decision.reason = Reason::kOverload;
+  decision.retry_after = decision.wait;
+  decision.wait = {};
+  Refuse(decision);
+}
+
+void ProxyExchange::OnWaited() noexcept {
+  Bump<int64_t>(gateway_.counters_.parked, -1);
+  stage_ = Stage::kDeciding;
+  decided_at_ = gateway_.loop_.Now();
+  gateway_.engine_.Continue(attempt_, decided_at_);
+  PassDues();
+  Decided(KeptHead());
+}
+
+void ProxyExchange::RefuseParked() noexcept {
+  Bump<int64_t>(gateway_.counters_.parked, -1);
+  wait_.Disarm();
+  RefuseOverload(attempt_.decision());
+}
+
+void ProxyExchange::Refuse(const Decision& decision) noexcept {
+  // A client that asked for another protocol would take what follows for it.
+  if (wants_upgrade_) session_->CloseAfter();
+  const bool keep = session_->keep_alive();
+  RefusalRequest request;
+  request.head = session_->head_only();
+  request.close = !keep;
+  request.decided_at = decided_at_;
+  request.draw = gateway_.Draw();
+  request.date = session_->server().DateLine();
+  Bump<uint64_t>(gateway_.counters_.refused);
+  gateway_.CountResponse(RefusalStatus(decision));
+  std::string& out = AnswerRoom();
+  AppendRefusal(decision, gateway_.options_.refusal, request, out);
+  SendAnswer(keep);
+}
+
+void ProxyExchange::AnswerDegraded() noexcept {
+  const bool keep = session_->keep_alive();
+  RefusalRequest request;
+  request.head = session_->head_only();
+  request.close = !keep;
+  request.date = session_->server().DateLine();
+  gateway_.CountResponse(attempt_.decision().rule->degrade.status);
+  AppendDegraded(attempt_.decision(), gateway_.options_.refusal, request, AnswerRoom());
+  // It never goes to the upstream: what other rules took for that is given back.
+  gateway_.engine_.Cancel(attempt_, gateway_.loop_.Now());
+  PassDues();
+  SendAnswer(keep);
+}
+
+// Where a whole answer is appended: behind those to earlier pipelined requests, if
+// that is what the session is about.
+std::string& ProxyExchange::AnswerRoom() noexcept {
+  if (session_->corked()) return session_->cork();
+  gateway_.text_.clear();
+  return gateway_.text_;
+}
+
+void ProxyExchange::SendAnswer(bool keep) noexcept {
+  http::ServerSession* const session = session_;
+  Finish();
+  if (!session->corked()) session->Write(gateway_.text_);
+  session->FinishResponse(keep);
+}
+
+void ProxyExchange::KeepHead() noexcept {
+  if (!request_.empty()) return;
+  request_.Append(session_->server().buffers(), session_->raw_head());
+}
+
+const wire::RequestHead& ProxyExchange::KeptHead() noexcept {
+  // It was whole and good before; only its place has changed.
+  (void)wire::ParseRequestHead(request_.view(), 0, *gateway_.request_head_);
+  return *gateway_.request_head_;
+}
+
+}  // namespace flowguard::serve

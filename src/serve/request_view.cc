@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve/request_view.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "http/fields.h"
+#include "rules/dimension.h"
+
+namespace flowguard::serve {
+namespace {
+
+// An empty value that was there, as opposed to one that was not.
+constexpr std::string_view kEmpty = "";
+
+std::string_view Found(std::string_view value) noexcept {
+  return value.data() == nullptr ? kEmpty : value;
+}
+
+std::span<char, http::kIpTextMax> RoomForIp(std::span<char> scratch) noexcept {
+  FG_DCHECK(scratch.size() >= http::kIpTextMax);
+  return scratch.first<http::kIpTextMax>();
+}
+
+std::string_view SourcePrefix(rules::DimensionKind kind) noexcept {
+  switch (kind) {
+    case rules::DimensionKind::kHeader:
+      return "header:";
+    case rules::DimensionKind::kCookie:
+      return "cookie:";
+    case rules::DimensionKind::kQuery:
+      return "query:";
+    case rules::DimensionKind::kPath:
+      return "path:";
+    case rules::DimensionKind::kParam:
+      return "param:";
+    case rules::DimensionKind::kIp:
+      return "ip";
+    case rules::DimensionKind::kMethod:
+      return "method";
+    case rules::DimensionKind::kNamed:
+      break;
+  }
+  return "";
+}
+
+// Is `name` the dimension's own name or the spelling of its source?
+bool Names(std::string_view name, const rules::Dimension& dimension) noexcept {
+  if (name == dimension.name) return true;
+  const std::string_view prefix = SourcePrefix(dimension.kind);
+  if (prefix.empty() || !name.starts_with(prefix)) return false;
+  name.remove_prefix(prefix.size());
+  return dimension.kind == rules::DimensionKind::kHeader
+             ? wire::EqualsIgnoreCase(name, dimension.argument)
+             : name == dimension.argument;
+}
+
+}  // namespace
+
+int HttpRequestView::Assign(const wire::RequestHead& head, const http::IpAddress& peer) noexcept {
+  return Assign(head, peer, head.method_text, head.target);
+}
+
+int HttpRequestView::Assign(const wire::RequestHead& head, const http::IpAddress& peer,
+                            std::string_view original_method,
+                            std::string_view original_target) noexcept {
+  head_ = &head;
+  peer_ = peer;
+  client_known_ = false;
+  ambiguous_ = false;
+  spilled_ = 0;
+  cost = 0;
+  wait_max = kNever;
+  resource = {};
+  method = original_method;
+  const http::NormalisedPath normal =
+      http::NormalisePath(original_target, options_->path, path_buffer_);
+  path = normal.path;
+  query_ = normal.query;
+  switch (normal.status) {
+    case http::PathStatus::kOk:
+      return 0;
+    case http::PathStatus::kTooLong:
+      return 414;
+    case http::PathStatus::kBad:
+      break;
+  }
+  return 400;
+}
+
+const http::IpAddress& HttpRequestView::client() const noexcept {
+  if (!client_known_) {
+    client_ = http::ResolveClientAddress(peer_, head_->headers, options_->client).address;
+    client_known_ = true;
+  }
+  return client_;
+}
+
+std::string_view HttpRequestView::Value(const rules::Dimension& dimension,
+                                        std::span<char> scratch) const noexcept {
+  switch (dimension.kind) {
+    case rules::DimensionKind::kIp:
+      return http::KeyText(client(), options_->ipv6_prefix, RoomForIp(scratch));
+    case rules::DimensionKind::kMethod:
+      return method;
+    case rules::DimensionKind::kHeader:
+      return Header(dimension.argument);
+    case rules::DimensionKind::kCookie: {
+      const http::FieldValue cookie = http::FindCookie(head_->headers, dimension.argument);
+      return cookie.status == http::FieldStatus::kFound ? Found(cookie.value) : std::string_view();
+    }
+    case rules::DimensionKind::kQuery:
+    case rules::DimensionKind::kParam:
+      return Query(dimension.argument, scratch);
+    case rules::DimensionKind::kPath:   // the engine knows these
+    case rules::DimensionKind::kNamed:  // only an application can give these
+      break;
+  }
+  return {};
+}
+
+std::string_view HttpRequestView::Header(std::string_view lower_name) const noexcept {
+  const http::FieldValue field =
+      http::FindHeader(head_->headers, lower_name, http::RepeatedLines::kAmbiguous, {});
+  if (field.status == http::FieldStatus::kFound) return Found(field.value);
+  if (field.status != http::FieldStatus::kAbsent) ambiguous_ = true;
+  return {};
+}
+
+std::string_view HttpRequestView::Query(std::string_view name,
+                                        std::span<char> scratch) const noexcept {
+  http::FieldValue parameter = http::FindQueryParameter(query_, name, scratch);
+  if (parameter.status == http::FieldStatus::kTooLong) {
+    parameter = http::FindQueryParameter(query_, name, std::span<char>(spill_).subspan(spilled_));
+    if (parameter.status == http::FieldStatus::kFound) spilled_ += parameter.value.size();
+  }
+  if (parameter.status == http::FieldStatus::kFound) return Found(parameter.value);
+  if (parameter.status != http::FieldStatus::kAbsent) ambiguous_ = true;
+  return {};
+}
+
+std::string_view NamedRequestView::Value(const rules::Dimension& dimension,
+                                         std::span<char> scratch) const noexcept {
+  const auto found =
+      std::find_if(dimensions_.begin(), dimensions_.end(),
+                   [&](const DimensionValue& given) { return Names(given.name, dimension); });
+  if (found == dimensions_.end()) return {};
+  if (dimension.kind == rules::DimensionKind::kIp) {
+    if (const auto address = http::IpAddress::Parse(found->value)) {
+      return http::KeyText(*address, ipv6_prefix_, RoomForIp(scratch));
+    }
+  }
+  return Found(found->value);
+}
+
+}  // namespace flowguard::serve

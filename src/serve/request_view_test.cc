@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve/request_view.h"
+
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "rules/dimension.h"
+
+namespace flowguard::serve {
+namespace {
+
+using rules::Dimension;
+using rules::DimensionKind;
+
+Dimension Of(DimensionKind kind, std::string argument = "", std::string name = "") {
+  Dimension dimension;
+  dimension.kind = kind;
+  dimension.argument = std::move(argument);
+  dimension.name = std::move(name);
+  return dimension;
+}
+
+// A request from 192.0.2.7 with the text that the view points into.
+class Request {
+ public:
+  explicit Request(const std::string& target, const std::string& lines = "",
+                   RequestViewOptions options = {}, std::string_view peer = "192.0.2.7")
+      : options_(std::move(options)),
+        text_("GET " + target + " HTTP/1.1\r\nHost: x\r\n" + lines + "\r\n") {
+    EXPECT_EQ(wire::ParseRequestHead(text_, 0, head_), wire::ParseStatus::kDone);
+    status_ = view_.Assign(head_, *http::IpAddress::Parse(peer));
+  }
+
+  // "(missing)" for a value that is not there.
+  std::string Value(const Dimension& dimension) {
+    char scratch[128];
+    const std::string_view value = view_.Value(dimension, scratch);
+    return value.data() == nullptr ? "(missing)" : std::string(value);
+  }
+
+  int status() const { return status_; }
+  const HttpRequestView& view() const { return view_; }
+
+ private:
+  RequestViewOptions options_;
+  std::string text_;
+  wire::RequestHead head_;
+  HttpRequestView view_{options_};
+  int status_ = 0;
+};
+
+RequestViewOptions Trusting(std::string block) {
+  RequestViewOptions options;
+  const std::string blocks[] = {std::move(block)};
+  options.client.trusted = http::IpBlocks::Create(blocks).value();
+  return options;
+}
+
+TEST(RequestViewTest, PathIsNormalisedAndWithoutQuery) {
+  EXPECT_EQ(Request("//Orders/./7/?x=1").view().path, "/Orders/7");
+}
+
+TEST(RequestViewTest, AnUnreadablePathIs400) {
+  EXPECT_EQ(Request("/a%zz").status(), 400);
+  EXPECT_EQ(Request("/a%00").status(), 400);
+}
+
+TEST(RequestViewTest, TheClientIsThePeerUnlessItIsTrusted) {
+  const std::string forwarded = "X-Forwarded-For: 198.51.100.1\r\n";
+  const Dimension ip = Of(DimensionKind::kIp);
+
+  EXPECT_EQ(Request("/", forwarded).Value(ip), "192.0.2.7");
+  EXPECT_EQ(Request("/", forwarded, Trusting("192.0.2.0/24")).Value(ip), "198.51.100.1");
+}
+
+TEST(RequestViewTest, IPv6ClientsAreCutToTheirPrefix) {
+  EXPECT_EQ(Request("/", "", {}, "2001:db8:1:2:3::4").Value(Of(DimensionKind::kIp)),
+            "2001:db8:1:2::/64");
+}
+
+TEST(RequestViewTest, HeaderCookieQueryAndParameter) {
+  Request request("/?sku=a%20b&t=1", "X-Tenant-Id: acme\r\nCookie: a=1; sid=s7\r\n");
+
+  EXPECT_EQ(request.Value(Of(DimensionKind::kHeader, "x-tenant-id")), "acme");
+  EXPECT_EQ(request.Value(Of(DimensionKind::kCookie, "sid")), "s7");
+  EXPECT_EQ(request.Value(Of(DimensionKind::kQuery, "t")), "1");
+  EXPECT_EQ(request.Value(Of(DimensionKind::kParam, "sku")), "a b");
+  EXPECT_FALSE(request.view().ambiguous());
+}
+
+TEST(RequestViewTest, EmptyIsNotMissing) {
+  Request request("/?t=", "X-Empty:\r\n");
+
+  EXPECT_EQ(request.Value(Of(DimensionKind::kHeader, "x-empty")), "");
+  EXPECT_EQ(request.Value(Of(DimensionKind::kQuery, "t")), "");
+  EXPECT_EQ(request.Value(Of(DimensionKind::kHeader, "x-other")), "(missing)");
+  EXPECT_EQ(request.Value(Of(DimensionKind::kQuery, "u")), "(missing)");
+}
+
+// One value for the limiter and another for the upstream.
+TEST(RequestViewTest, AHeaderWithTwoValuesIsAmbiguous) {
+  Request request("/", "X-Key: a\r\nX-Key: b\r\n");
+
+  EXPECT_EQ(request.Value(Of(DimensionKind::kHeader, "x-key")), "(missing)");
+  EXPECT_TRUE(request.view().ambiguous());
+}
+
+TEST(RequestViewTest, ALongQueryValueIsWholeAndNotMissing) {
+  const std::string value(5'000, 'v');
+  Request request("/?k=" + value + "&l=" + value);
+
+  EXPECT_EQ(request.Value(Of(DimensionKind::kQuery, "k")), value);
+  EXPECT_EQ(request.Value(Of(DimensionKind::kQuery, "l")), value);
+  EXPECT_FALSE(request.view().ambiguous());
+}
+
+TEST(RequestViewTest, ExemptRoutesAreSeen) {
+  RequestViewOptions options;
+  const std::string routes[] = {"/healthz", "GET /static/**"};
+  options.exempt = ExemptRoutes::Create(routes).value();
+
+  EXPECT_TRUE(Request("/healthz", "", options).view().exempt());
+  EXPECT_TRUE(Request("/static/a/b.css", "", options).view().exempt());
+  EXPECT_FALSE(Request("/orders", "", options).view().exempt());
+  EXPECT_FALSE(Request("/healthz").view().exempt());
+}
+
+TEST(RequestViewTest, ABadExemptRouteIsNamed) {
+  const std::string routes[] = {"healthz"};
+
+  const auto exempt = ExemptRoutes::Create(routes);
+
+  ASSERT_FALSE(exempt.ok());
+  EXPECT_NE(exempt.error().message.find("exempt: \"healthz\""), std::string::npos);
+}
+
+TEST(RequestViewTest, NamedDimensionsAreFoundByNameOrSource) {
+  const DimensionValue given[] = {
+      {"user", "u1"}, {"header:X-Tenant", "acme"}, {"ip", "2001:db8::1"}, {"param:sku", "7"}};
+  const NamedRequestView view(given, 64);
+  char scratch[128];
+
+  EXPECT_EQ(view.Value(Of(DimensionKind::kNamed, "", "user"), scratch), "u1");
+  EXPECT_EQ(view.Value(Of(DimensionKind::kHeader, "x-tenant", "tenant"), scratch), "acme");
+  EXPECT_EQ(view.Value(Of(DimensionKind::kIp, "", "ip"), scratch), "2001:db8::/64");
+  EXPECT_EQ(view.Value(Of(DimensionKind::kParam, "sku", "param:sku"), scratch), "7");
+  EXPECT_EQ(view.Value(Of(DimensionKind::kNamed, "", "other"), scratch).data(), nullptr);
+}
+
+}  // namespace
+}  // namespace flowguard::serve

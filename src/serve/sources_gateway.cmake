@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: Apache-2.0
+set(FG_SERVE_GATEWAY_SOURCES
+  gateway.cc
+  proxy_exchange.cc
+  proxy_exchange_decision.cc
+  proxy_exchange_response.cc
+  upstream_pool.cc)
+
+fg_test(gateway_test SOURCES gateway_test.cc gateway_proxy_test.cc DEPS fg_serve fg_testing)

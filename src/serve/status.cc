@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve/status.h"
+
+#include "http/fields.h"
+#include "serve/rate_headers.h"
+#include "text/json_writer.h"
+#include "wire/http1_writer.h"
+
+namespace flowguard::serve {
+namespace {
+
+constexpr int64_t kMillisecondNs = 1'000'000;
+
+std::string_view KindWord(RuleKind kind) noexcept {
+  return kind == RuleKind::kConcurrency ? "concurrency" : "limit";
+}
+
+void AppendMilliseconds(Duration d, std::string& out) {
+  if (d == kNever) {
+    out += "null";
+    return;
+  }
+  const int64_t ns = d.count() > 0 ? d.count() : 0;
+  AppendDecimal(ns / kMillisecondNs + (ns % kMillisecondNs != 0 ? 1 : 0), out);
+}
+
+// The query of a raw target.
+std::string_view QueryOf(std::string_view target) noexcept {
+  const size_t at = target.find('?');
+  return at == std::string_view::npos ? std::string_view() : target.substr(at + 1);
+}
+
+void AppendRule(const engine::Explanation& rule, RuleKind kind, std::string& out) {
+  out += "{\"rule\":";
+  text::AppendJsonString(out, rule.rule);
+  out += ",\"kind\":\"";
+  out += KindWord(kind);
+  out += "\",\"allowed\":";
+  out += rule.decision.allowed() ? "true" : "false";
+  out += ',';
+  AppendNumbers(rule.decision, out);
+  out += '}';
+}
+
+}  // namespace
+
+bool IsStatusTarget(std::string_view target) noexcept {
+  return target.starts_with(kStatusPath) &&
+         (target.size() == kStatusPath.size() || target[kStatusPath.size()] == '?');
+}
+
+int StatusPage::Write(const wire::RequestHead& head, const http::IpAddress& peer, Instant now,
+                      std::string& body) {
+  std::array<char, 64> method_room;
+  const std::string_view query = QueryOf(head.target);
+  const http::FieldValue path = http::FindQueryParameter(query, "path", path_);
+  const http::FieldValue method = http::FindQueryParameter(query, "method", method_room);
+  const auto bad = [&](int status, std::string_view detail) {
+    AppendProblemDocument(status, detail, body);
+    return status;
+  };
+  if (path.status == http::FieldStatus::kTooLong) return bad(414, "path is too long");
+  if (path.status == http::FieldStatus::kFound && !path.value.starts_with('/')) {
+    return bad(400, "path must begin with '/'");
+  }
+  const bool named = method.status != http::FieldStatus::kAbsent;
+  if (named && (method.status != http::FieldStatus::kFound || !wire::IsToken(method.value))) {
+    return bad(400, "method must be an HTTP method");
+  }
+  const std::string_view asked_path = path.status == http::FieldStatus::kFound ? path.value : "/";
+  const std::string_view asked_method = named ? method.value : std::string_view("GET");
+  if (const int status = view_.Assign(head, peer, asked_method, asked_path); status != 0) {
+    return bad(status, "path cannot be read as the path of a request");
+  }
+  const auto rules = engine_.Explain(view_, now);
+  if (view_.ambiguous()) return bad(400, "a header that a rule needs is given twice");
+
+  body += "{\"path\":";
+  text::AppendJsonString(body, view_.path);
+  body += ",\"method\":";
+  text::AppendJsonString(body, asked_method);
+  body += ",\"rules\":[";
+  bool first = true;
+  for (const engine::Explanation& rule : rules) {
+    const RuleInfo* info = rule.decision.rule;
+    if (info == nullptr || info->shadow || info->kind == RuleKind::kAccess) continue;
+    if (!first) body += ',';
+    first = false;
+    AppendRule(rule, info->kind, body);
+  }
+  body += "]}";
+  return 200;
+}
+
+void AppendNumbers(const Decision& decision, std::string& out) {
+  out += "\"limit\":";
+  AppendDecimal(decision.limit, out);
+  out += ",\"remaining\":";
+  AppendDecimal(decision.remaining, out);
+  out += ",\"reset_after_ms\":";
+  AppendMilliseconds(decision.reset_after, out);
+  out += ",\"retry_after_ms\":";
+  AppendMilliseconds(decision.retry_after, out);
+}
+
+void AppendProblemDocument(int status, std::string_view detail, std::string& out) {
+  const std::string_view title = wire::ReasonPhrase(status);
+  out += "{\"type\":\"about:blank\",\"title\":";
+  text::AppendJsonString(out, title.empty() ? std::string_view("Error") : title);
+  out += ",\"status\":";
+  AppendDecimal(status, out);
+  out += ",\"detail\":";
+  text::AppendJsonString(out, detail);
+  out += '}';
+}
+
+}  // namespace flowguard::serve
