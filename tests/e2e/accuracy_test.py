@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Accuracy under load through the real gateway: no client above its bound in any
+window, each given what it is due; checked on the gateway's own decision stamps and
+on the upstream's counts.
+
+FG_ACCURACY_SECONDS, FG_ACCURACY_RATE and FG_ACCURACY_CLIENTS set the size."""
+import collections
+import json
+import os
+import subprocess
+
+import harness
+
+SECONDS = float(os.environ.get("FG_ACCURACY_SECONDS", "3"))
+RATE = int(os.environ.get("FG_ACCURACY_RATE", "8000"))
+CLIENTS = int(os.environ.get("FG_ACCURACY_CLIENTS", "200"))
+LIMIT, BURST = 10, 10
+INTERVAL_NS = 1_000_000_000 // LIMIT
+
+CONFIG = """
+gateway: {{listen: "127.0.0.1:0", upstream: ["http://127.0.0.1:{upstream}"]}}
+responses: {{decided_at: true}}
+rules:
+  - name: per-client
+    limit: {limit}/s burst {burst}
+    by: [ip]
+"""
+
+EDGE_CONFIG = """
+gateway: {{listen: "127.0.0.1:0", upstream: ["http://127.0.0.1:{upstream}"]}}
+responses: {{decided_at: true}}
+rules:
+  - name: fixed
+    on: {{route: "/fixed"}}
+    limit: 50/s
+    algorithm: fixed_window
+  - name: log
+    on: {{route: "/log"}}
+    limit: 50/s
+    algorithm: sliding_log
+"""
+
+
+def most_in(stamps, span_ns):
+    """The most stamps in any half-open interval of that length."""
+    most = start = 0
+    for end, stamp in enumerate(stamps):
+        while stamp - stamps[start] >= span_ns:
+            start += 1
+        most = max(most, end - start + 1)
+    return most
+
+
+class Accuracy(harness.Case):
+    def serve(self, config, *upstream_arguments):
+        upstream = self.start(harness.Process([harness.TOOLS / "fg_upstream", 0, 32, *upstream_arguments]))
+        port = int(upstream.wait_line("listening").rsplit(":", 1)[1])
+        path = self.write("flowguard.yaml", config.format(upstream=port, limit=LIMIT, burst=BURST))
+        return port, self.start(harness.FlowGuard("--config", path, doors=("gateway",)))
+
+    def load(self, **options):
+        command = [str(harness.TOOLS / "fg_load")]
+        for name, value in options.items():
+            command += [f"--{name}", str(value)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS + 60, check=True)
+        return json.loads(done.stdout)
+
+    def test_no_client_above_its_bound_and_each_given_its_due(self):
+        upstream, server = self.serve(CONFIG, "count-by-xff")
+        stamps_path = self.dir / "stamps"
+
+        result = self.load(port=server.gateway, connections=CLIENTS, sources=CLIENTS, rate=RATE,
+                           seconds=SECONDS, stamps=stamps_path)
+
+        admitted, refused, all_stamps = collections.defaultdict(list), 0, []
+        for line in stamps_path.read_text().splitlines():
+            source, status, stamp = (int(word) for word in line.split())
+            all_stamps.append(stamp)
+            if status == 200:
+                admitted[source].append(stamp)
+            else:
+                refused += 1
+        print(f"offered {result['rate']:.0f}/s, {result['requests']} answers, {refused} refused")
+        self.assertEqual(result["errors"], 0)
+        self.assertGreaterEqual(result["rate"], 0.95 * RATE)
+        self.assertGreaterEqual(refused, len(all_stamps) / 2)
+        self.assertEqual(len(admitted), CLIENTS)
+        self.within_bounds(admitted)
+        self.given_their_due(admitted, max(all_stamps) - min(all_stamps))
+        counts = dict(line.split() for line in harness.ask(upstream, "/counts")[2].splitlines())
+        for source, stamps in admitted.items():
+            address = f"127.1.{source // 250}.{source % 250 + 1}"
+            # The last answers may have been on their way when the load ended.
+            self.assertLessEqual(len(stamps), int(counts[address]))
+            self.assertLessEqual(int(counts[address]), len(stamps) + 1)
+
+    def within_bounds(self, admitted):
+        for source, stamps in admitted.items():
+            stamps.sort()
+            for span_ns in (1, INTERVAL_NS, 10 * INTERVAL_NS, 1_000_000_000, 2_500_000_000):
+                self.assertLessEqual(most_in(stamps, span_ns), BURST + span_ns // INTERVAL_NS,
+                                     f"client {source} in {span_ns} ns")
+            for first in range(0, len(stamps), 7):
+                for last in range(first, len(stamps)):
+                    bound = BURST + (stamps[last] - stamps[first]) // INTERVAL_NS
+                    self.assertLessEqual(last - first + 1, bound, f"client {source}")
+
+    def given_their_due(self, admitted, span_ns):
+        due = BURST + span_ns // INTERVAL_NS
+        least = min(len(stamps) for stamps in admitted.values())
+        print(f"due {due} each, least given {least}")
+        self.assertGreaterEqual(least, 0.98 * due - 1)
+
+    def test_fixed_window_admits_twice_the_limit_at_the_edge_where_a_log_does_not(self):
+        _, server = self.serve(EDGE_CONFIG)
+        most = {}
+        for path in ("/fixed", "/log"):
+            stamps_path = self.dir / "edge"
+            self.load(port=server.gateway, connections=8, rate=600, seconds=2.6, path=path,
+                      stamps=stamps_path)
+            rows = [line.split() for line in stamps_path.read_text().splitlines()]
+            stamps = sorted(int(stamp) for _, status, stamp in rows if status == "200")
+            most[path] = most_in(stamps, 1_000_000_000)
+        print(f"most in one second: {most}")
+        self.assertLessEqual(most["/log"], 50)
+        self.assertLessEqual(most["/fixed"], 100)
+
+
+if __name__ == "__main__":
+    harness.main()
