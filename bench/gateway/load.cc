@@ -21,6 +21,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <map>
 #include <string>
 #include <string_view>
@@ -125,7 +126,7 @@ class Load {
   Options options_;
   std::vector<char> buffer_;
   std::vector<Connection> connections_;
-  std::vector<Connection*> idle_;
+  std::deque<Connection*> idle_;  // first in, first out: each connection has its turn
   std::map<int, uint64_t> statuses_;
   Histogram latency_;
   uint64_t done_ = 0;
@@ -275,8 +276,8 @@ void Load::Feed(Clock::time_point now) {
     const auto due = start_ + std::chrono::nanoseconds(
                                   static_cast<int64_t>(static_cast<double>(issued_) * gap_ns));
     if (due > now) return;
-    Connection* c = idle_.back();
-    idle_.pop_back();
+    Connection* c = idle_.front();
+    idle_.pop_front();
     Send(*c, 1, due);
   }
 }

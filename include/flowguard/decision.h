@@ -24,10 +24,10 @@ struct DimensionValue {
 struct Request {
   std::string_view resource{};  // "order:create"; may be empty when a path is given
   std::string_view method{};    // for route rules
-  std::string_view path{};      // for route rules, normalised by the caller or by http::NormalisePath
+  std::string_view path{};  // for route rules, normalised by the caller or by http::NormalisePath
   std::span<const DimensionValue> dimensions{};
-  int64_t cost = 0;           // units; 0: what each rule reserves (1 unless told).  Negative: refused
-                              // with kInvalidCost and nothing taken
+  int64_t cost = 0;  // units; 0: what each rule reserves (1 unless told).  Negative: refused
+                     // with kInvalidCost and nothing taken
 };
 
 enum class Verdict : uint8_t {
@@ -66,12 +66,13 @@ struct RuleInfo {
 struct [[nodiscard]] Decision {
   Verdict verdict = Verdict::kAllow;
   Reason reason = Reason::kNone;
-  bool degraded = false;      // a degrade rule was over its limit; see rule->degrade
-  int64_t limit = 0;          // units
-  int64_t remaining = 0;      // units, within [0, limit]
-  Duration reset_after{};     // until the whole quota is there again
-  Duration retry_after{};     // least wait for this cost; kNever: waiting does not help; 0 when allowed
-  Duration wait{};            // kWait only
+  bool degraded = false;   // a degrade rule was over its limit; see rule->degrade
+  int64_t limit = 0;       // units
+  int64_t remaining = 0;   // units, within [0, limit]
+  Duration reset_after{};  // until the whole quota is there again
+  Duration
+      retry_after{};  // least wait for this cost; kNever: waiting does not help; 0 when allowed
+  Duration wait{};    // kWait only
   const RuleInfo* rule = nullptr;
 
   [[nodiscard]] bool allowed() const noexcept { return verdict != Verdict::kRefuse; }

@@ -17,11 +17,11 @@
 namespace flowguard {
 
 struct KeyedLimiterOptions {
-  Rate rate;                        // e.g. {100, 1s}
-  int64_t burst = 0;                // 0: rate.limit
-  size_t capacity = 100'000;        // live keys that are never forgotten; under 24 bytes each
-  uint64_t hash_seed = 0;           // 0: drawn at random.  Tests name one
-  const Clock* clock = nullptr;     // default: SystemClock()
+  Rate rate;                     // e.g. {100, 1s}
+  int64_t burst = 0;             // 0: rate.limit
+  size_t capacity = 100'000;     // live keys that are never forgotten; under 24 bytes each
+  uint64_t hash_seed = 0;        // 0: drawn at random.  Tests name one
+  const Clock* clock = nullptr;  // default: SystemClock()
 };
 
 // A token bucket for each key: at most burst + floor(t/T) units of a key in any
@@ -52,7 +52,7 @@ class KeyedLimiter {
   // The whole answer: the five numbers.
   Decision CheckAt(Instant now, std::string_view key, int64_t cost = 1) noexcept;
 
-  [[nodiscard]] size_t bytes() const noexcept;       // of the table
+  [[nodiscard]] size_t bytes() const noexcept;  // of the table
   [[nodiscard]] uint64_t evictions() const noexcept;
 
  private:

@@ -66,9 +66,9 @@ struct Override {
 
 // Costs that are known only afterwards: reserve now, settle with the actual cost.
 struct Cost {
-  int64_t reserve = 1;             // units taken at entry when the request names none
-  std::string settle;              // "header:x-usage-tokens": where the gateway reads the actual cost
-  int64_t max_debt = 0;            // units an entry may overdraw, paid off by later requests
+  int64_t reserve = 1;   // units taken at entry when the request names none
+  std::string settle;    // "header:x-usage-tokens": where the gateway reads the actual cost
+  int64_t max_debt = 0;  // units an entry may overdraw, paid off by later requests
 
   friend bool operator==(const Cost&, const Cost&) = default;
 };
@@ -89,8 +89,8 @@ struct Refuse {
 // (or the gateway's upstream) serves the cheaper answer.
 struct Degrade {
   bool enabled = false;
-  std::string header;   // request header set for the upstream, "x-degraded: 1" by default
-  int status = 0;       // or answer with this status and body at once (0: pass on marked)
+  std::string header;  // request header set for the upstream, "x-degraded: 1" by default
+  int status = 0;      // or answer with this status and body at once (0: pass on marked)
   std::string body;
   std::string content_type;
 
@@ -118,8 +118,8 @@ struct Rule {
   Rate rate;
   std::optional<int64_t> burst;  // token_bucket only; default: limit
   Algorithm algorithm = Algorithm::kTokenBucket;
-  int buckets = 10;              // sliding_buckets only
-  Duration wait{};               // token_bucket and leaky_bucket only
+  int buckets = 10;  // sliding_buckets only
+  Duration wait{};   // token_bucket and leaky_bucket only
   bool count_refused = false;
   Cost cost;
   Scope scope = Scope::kLocal;
@@ -129,7 +129,7 @@ struct Rule {
   int64_t concurrency = 0;
 
   // kLimit and kConcurrency
-  std::vector<std::string> by;   // dimensions of the key; empty: one cell for all
+  std::vector<std::string> by;  // dimensions of the key; empty: one cell for all
   std::vector<Override> overrides;
 
   // kAccess
@@ -148,10 +148,10 @@ enum class MissingPolicy : uint8_t { kShare, kSkip, kRefuse };
 
 // How a named dimension is found in a request, and what happens when it is not.
 struct DimensionSpec {
-  std::string name;              // "tenant"
-  std::string source;            // "header:x-tenant-id", "cookie:sid", "query:t", "path:id", "ip", "method"
+  std::string name;    // "tenant"
+  std::string source;  // "header:x-tenant-id", "cookie:sid", "query:t", "path:id", "ip", "method"
   MissingPolicy missing = MissingPolicy::kShare;
-  std::string missing_value;     // kShare: the value that all such requests share
+  std::string missing_value;  // kShare: the value that all such requests share
   bool trim = false;
   bool lower = false;
 

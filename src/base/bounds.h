@@ -13,45 +13,52 @@
 namespace flowguard::base {
 
 // --- algorithms
-inline constexpr int64_t kLimitMax = 1'000'000'000'000;        // units in one rate or burst
-inline constexpr int64_t kRatePerSecondMax = 1'000'000'000;    // T is at least 1 ns
-inline constexpr int64_t kCostMax = int64_t{1} << 40;          // units of one request
-inline constexpr int64_t kHorizonNsMax = int64_t{1} << 61;     // T * burst + wait + debt, about 73 years
+inline constexpr int64_t kLimitMax = 1'000'000'000'000;      // units in one rate or burst
+inline constexpr int64_t kRatePerSecondMax = 1'000'000'000;  // T is at least 1 ns
+inline constexpr int64_t kCostMax = int64_t{1} << 40;        // units of one request
+inline constexpr int64_t kHorizonNsMax = int64_t{1}
+                                         << 61;  // T * burst + wait + debt, about 73 years
 inline constexpr Duration kWindowMin = std::chrono::microseconds(1);
 inline constexpr Duration kWindowMax = std::chrono::hours(24 * 366);
-inline constexpr int64_t kSlidingLogLimitMax = 100'000;        // 8 bytes a unit a key
+inline constexpr int64_t kSlidingLogLimitMax = 100'000;  // 8 bytes a unit a key
 inline constexpr int kBucketsMax = 1'000;
 inline constexpr Duration kWaitMax = std::chrono::hours(1);
-inline constexpr Duration kLateStampMax = std::chrono::seconds(10);  // a state further ahead of now: the clock stepped back
+inline constexpr Duration kLateStampMax =
+    std::chrono::seconds(10);  // a state further ahead of now: the clock stepped back
 
 // --- cells
 inline constexpr size_t kCellCapacityMin = 64;
 inline constexpr size_t kCellCapacityMax = size_t{1} << 32;
-inline constexpr size_t kStateBytesMin = 256 * 1024;       // of all larger states together
+inline constexpr size_t kStateBytesMin = 256 * 1024;  // of all larger states together
 inline constexpr size_t kStateBytesMax = size_t{1} << 40;
-inline constexpr size_t kStateWordsMax = 256 * 1024;       // of one state: 2 MiB
+inline constexpr size_t kStateWordsMax = 256 * 1024;  // of one state: 2 MiB
 
 // --- rules
 inline constexpr size_t kRulesMax = 100'000;
 inline constexpr size_t kRuleNamesEverMax = 1'000'000;  // distinct rule texts in a process's life
 inline constexpr size_t kRulesPerRequestMax = 32;
 inline constexpr size_t kDimensionsPerKeyMax = 8;
-inline constexpr size_t kKeyValueInlineMax = 128;    // longer dimension values stand in a key as their hash
+inline constexpr size_t kKeyValueInlineMax =
+    128;  // longer dimension values stand in a key as their hash
 inline constexpr size_t kRouteSegmentsMax = 64;
-inline constexpr size_t kRouteFrontierMax = 256;     // route prefixes that one path may follow at once
+inline constexpr size_t kRouteFrontierMax = 256;  // route prefixes that one path may follow at once
 inline constexpr size_t kRouteBytesMax = 4 * 1024;
-inline constexpr size_t kMethodsMax = 63;            // distinct methods in one rule set
+inline constexpr size_t kMethodsMax = 63;  // distinct methods in one rule set
 inline constexpr size_t kRuleNameBytesMax = 128;
 inline constexpr size_t kDimensionsMax = 1'000;      // distinct ones in one rule set
 inline constexpr size_t kAccessValuesMax = 100'000;  // of one rule
 inline constexpr size_t kRefuseHeadersMax = 16;
 inline constexpr size_t kRefuseBytesMax = 16 * 1024;  // message, body, or one header
 inline constexpr size_t kOverridesMax = 100'000;
-inline constexpr size_t kRemoteTakesPerRequestMax = 8;  // shared rules asked for one request; more count as not answered
-inline constexpr size_t kRemoteKeyBytesMax = 2'048;     // keys of the remote takes of one request; longer ones are digested
-inline constexpr size_t kSnapshotsMax = 8;              // rule sets in memory at once, while readers leave the old ones
-inline constexpr size_t kStoreCallsMax = 65'536;        // requests of one Guard that wait for its store; more count as not answered
-inline constexpr size_t kAttemptPoolMax = 16;           // entries kept for reuse, a thread
+inline constexpr size_t kRemoteTakesPerRequestMax =
+    8;  // shared rules asked for one request; more count as not answered
+inline constexpr size_t kRemoteKeyBytesMax =
+    2'048;  // keys of the remote takes of one request; longer ones are digested
+inline constexpr size_t kSnapshotsMax =
+    8;  // rule sets in memory at once, while readers leave the old ones
+inline constexpr size_t kStoreCallsMax =
+    65'536;  // requests of one Guard that wait for its store; more count as not answered
+inline constexpr size_t kAttemptPoolMax = 16;  // entries kept for reuse, a thread
 inline constexpr size_t kRuleFileBytesMax = 64u << 20;
 
 // --- text
@@ -60,29 +67,32 @@ inline constexpr size_t kTextNodesMax = 4'000'000;  // values of one document
 inline constexpr size_t kTextFaultsMax = 100;       // faults told of one file
 
 // --- HTTP
-inline constexpr size_t kHeadBytesMax = 32 * 1024;      // request line and header lines
+inline constexpr size_t kHeadBytesMax = 32 * 1024;  // request line and header lines
 inline constexpr size_t kHeaderCountMax = 100;
 inline constexpr size_t kTargetBytesMax = 16 * 1024;
 inline constexpr size_t kRefusedBodyDrainMax = 64 * 1024;
 inline constexpr size_t kPipelineDepthMax = 64;
-inline constexpr size_t kLingerBytesMax = 4 * 1024 * 1024;  // read and thrown away while a client reads its last answer
+inline constexpr size_t kLingerBytesMax =
+    4 * 1024 * 1024;  // read and thrown away while a client reads its last answer
 inline constexpr size_t kChunkLineBytesMax = 4 * 1024;
 inline constexpr size_t kChunkExtensionBytesMax = 16 * 1024;  // of all chunks of one message
 inline constexpr size_t kTrailerBytesMax = 8 * 1024;
 inline constexpr size_t kTrailerCountMax = 32;
 inline constexpr size_t kMethodBytesMax = 32;
-inline constexpr size_t kConnectionOptionsMax = 16;     // names that one message's Connection lines may list
-inline constexpr size_t kForwardedHopsMax = 32;         // trusted hops that are walked past
-inline constexpr size_t kIpBlocksMax = 1'024;           // entries of one list of trusted proxies
-inline constexpr size_t kConnectionsMax = 65'536;       // a worker
-inline constexpr size_t kParkedMax = 10'000;            // requests that wait, a worker
-inline constexpr size_t kUpstreamIdleMax = 256;         // kept-alive connections to one address, a worker
+inline constexpr size_t kConnectionOptionsMax =
+    16;  // names that one message's Connection lines may list
+inline constexpr size_t kForwardedHopsMax = 32;    // trusted hops that are walked past
+inline constexpr size_t kIpBlocksMax = 1'024;      // entries of one list of trusted proxies
+inline constexpr size_t kConnectionsMax = 65'536;  // a worker
+inline constexpr size_t kParkedMax = 10'000;       // requests that wait, a worker
+inline constexpr size_t kUpstreamIdleMax = 256;  // kept-alive connections to one address, a worker
 inline constexpr size_t kUpstreamAddressesMax = 64;
 
 // --- decision API
 inline constexpr size_t kDecisionBodyBytesMax = 64 * 1024;  // of a question in JSON
 inline constexpr size_t kGivenDimensionsMax = 64;           // dimensions that one question names
-inline constexpr size_t kOpenEntriesMax = 16'384;           // entries between /v1/enter and /v1/exit, 4 KiB each
+inline constexpr size_t kOpenEntriesMax =
+    16'384;  // entries between /v1/enter and /v1/exit, 4 KiB each
 inline constexpr Duration kEntryTtlMax = std::chrono::hours(1);
 
 }  // namespace flowguard::base

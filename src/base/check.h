@@ -17,9 +17,9 @@ namespace flowguard::base {
 }  // namespace flowguard::base
 
 // Always on: prints the expression and aborts.
-#define FG_CHECK(expression)                                                \
-  (static_cast<bool>(expression)                                            \
-       ? static_cast<void>(0)                                               \
+#define FG_CHECK(expression)     \
+  (static_cast<bool>(expression) \
+       ? static_cast<void>(0)    \
        : ::flowguard::base::CheckFailed(__FILE__, __LINE__, #expression))
 
 // In loops and on the request path: on in development and sanitizer builds.

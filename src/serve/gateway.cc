@@ -48,7 +48,8 @@ Gateway::Gateway(net::Loop& loop, engine::Engine& engine, const GatewayOptions& 
       server_(loop, options_.server, *this) {}
 
 Gateway::~Gateway() {
-  for (const std::unique_ptr<ProxyExchange>& exchange : exchanges_) exchange->EndAtShutdown();
+  for (const std::unique_ptr<ProxyExchange>& exchange : exchanges_)
+    exchange->EndAtShutdown();
 }
 
 void Gateway::Drain(Duration grace) noexcept {

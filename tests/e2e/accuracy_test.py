@@ -111,19 +111,22 @@ class Accuracy(harness.Case):
         print(f"due {due} each, least given {least}")
         self.assertGreaterEqual(least, 0.98 * due - 1)
 
+    def most_in_a_second(self, server, path):
+        stamps_path = self.dir / "edge"
+        self.load(port=server.gateway, connections=8, rate=2000, seconds=1.3, path=path,
+                  stamps=stamps_path)
+        rows = [line.split() for line in stamps_path.read_text().splitlines()]
+        return most_in(sorted(int(stamp) for _, status, stamp in rows if status == "200"),
+                       1_000_000_000)
+
     def test_fixed_window_admits_twice_the_limit_at_the_edge_where_a_log_does_not(self):
         _, server = self.serve(EDGE_CONFIG)
-        most = {}
-        for path in ("/fixed", "/log"):
-            stamps_path = self.dir / "edge"
-            self.load(port=server.gateway, connections=8, rate=600, seconds=2.6, path=path,
-                      stamps=stamps_path)
-            rows = [line.split() for line in stamps_path.read_text().splitlines()]
-            stamps = sorted(int(stamp) for _, status, stamp in rows if status == "200")
-            most[path] = most_in(stamps, 1_000_000_000)
-        print(f"most in one second: {most}")
-        self.assertLessEqual(most["/log"], 50)
-        self.assertLessEqual(most["/fixed"], 100)
+        # The edge shows unless a run happens to begin within milliseconds of one.
+        fixed = max(self.most_in_a_second(server, "/fixed") for _ in range(2))
+        log = max(self.most_in_a_second(server, "/log") for _ in range(2))
+        print(f"most in one second: fixed_window {fixed}, sliding_log {log}, limit 50")
+        self.assertEqual(fixed, 100)
+        self.assertEqual(log, 50)
 
 
 if __name__ == "__main__":

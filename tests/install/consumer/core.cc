@@ -2,11 +2,11 @@
 //
 // Uses FlowGuard::core from an installed package: a Limiter, and a Guard whose rules
 // are built in C++.  Exits 0 if the decisions are right.
-#include <flowguard/guard.h>
-#include <flowguard/limiter.h>
-
 #include <chrono>
 #include <cstdio>
+
+#include <flowguard/guard.h>
+#include <flowguard/limiter.h>
 
 int main() {
   using namespace std::chrono_literals;

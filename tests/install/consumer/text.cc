@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Uses FlowGuard::text from an installed package: rules as YAML.
+#include <cstdio>
+
 #include <flowguard/guard.h>
 #include <flowguard/rules_text.h>
-
-#include <cstdio>
 
 int main() {
   auto parsed = flowguard::ParseRules("rules:\n  - name: all\n    limit: 1/h\n", "inline");
