@@ -7,12 +7,12 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-cmake --preset embed -DCMAKE_INSTALL_PREFIX="$work/prefix" >/dev/null
-cmake --build build/embed >/dev/null
-cmake --install build/embed >/dev/null
+cmake --preset embed -DCMAKE_INSTALL_PREFIX="$work/prefix"
+cmake --build build/embed >&2
+cmake --install build/embed
 
-cmake -G Ninja -S tests/install/consumer -B "$work/consumer" -DCMAKE_PREFIX_PATH="$work/prefix" >/dev/null
-cmake --build "$work/consumer" >/dev/null
+cmake -G Ninja -S tests/install/consumer -B "$work/consumer" -DCMAKE_PREFIX_PATH="$work/prefix"
+cmake --build "$work/consumer"
 "$work/consumer/consumer_core"
 "$work/consumer/consumer_text"
 
