@@ -21,6 +21,7 @@
 #include <boost/unordered/unordered_flat_map.hpp>
 #include <sys/resource.h>
 #include <x86intrin.h>
+#define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include "flowguard/guard.h"

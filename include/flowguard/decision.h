@@ -73,6 +73,7 @@ struct [[nodiscard]] Decision {
   Duration
       retry_after{};  // least wait for this cost; kNever: waiting does not help; 0 when allowed
   Duration wait{};    // kWait only
+  Duration window{};  // in which `limit` units come back; 0: the rule has no rate
   const RuleInfo* rule = nullptr;
 
   [[nodiscard]] bool allowed() const noexcept { return verdict != Verdict::kRefuse; }

@@ -44,6 +44,7 @@ struct GuardOptions {
   size_t cell_capacity = 100'000;  // live keys that are never forgotten (24 bytes each, see docs)
   size_t state_bytes = 64 << 20;   // bound for states larger than a word (sliding_log, ...)
   uint64_t hash_seed = 0;          // 0: drawn at random.  Tests name one
+  // Calls that block for a store sleep so long in real time, whatever the clock.
   Duration store_deadline = std::chrono::milliseconds(20);
   // For shared rules; must outlive the Guard.  Without one such rules are errors.
   engine::QuotaStore* store = nullptr;
@@ -124,9 +125,10 @@ class Guard {
   Decision CheckFor(const Request& request, Duration timeout) noexcept;
 
   // Decides without blocking: `done` runs exactly once, before CheckAsync returns
-  // if all rules are local, else on the store's thread.  If a store breaks its word
-  // and never answers, the next call that asks it, or the end of the Guard, runs
-  // `done` with what the rules say of a store that failed.
+  // if all rules are local, else on the store's thread when it answers, which it does
+  // by the deadline.  The Guard has no thread of its own: if a store breaks its word
+  // and never answers, a later call that asks it, or the end of the Guard, runs `done`
+  // with what the rules say of a store that failed.
   void CheckAsync(const Request& request, std::function<void(const Decision&)> done);
 
   // Begins a guarded call: Check that also takes concurrency.  A decision of

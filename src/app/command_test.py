@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The flowguard command as its users meet it: exit codes, streams, signals."""
+import http.client
 import json
 import pathlib
 import sys
 import threading
+import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests" / "e2e"))
@@ -19,6 +21,13 @@ GOOD = """rules:
 """
 WIDER = GOOD.replace("2/min", "5/min")
 BAD = GOOD.replace("limit:", "limitt:")
+MANY = 20_000
+
+
+def many_rules(count):
+    return "rules:\n" + "".join(
+        f"  - {{name: r{i}, on: {{route: \"GET /r{i}/{{id}}\"}}, limit: {i + 1}/s}}\n"
+        for i in range(count))
 
 
 class UsageTest(unittest.TestCase):
@@ -277,6 +286,99 @@ class RunTest(harness.Case):
         code, _, err = run_once("run", "--decisions", "192.0.2.1:1")
         self.assertEqual(code, 1)
         self.assertIn("192.0.2.1:1", err)
+
+    # Through SO_REUSEPORT two processes would each take a part of the connections.
+    def test_a_port_that_is_served_already_is_refused_at_start(self):
+        guard = self.guard("--limit", "1/s")
+        for flag, port in (("--decisions", guard.decisions), ("--admin", guard.admin)):
+            flags = {"--decisions": "127.0.0.1:0", "--admin": "off"}
+            flags[flag] = f"127.0.0.1:{port}"
+            with self.subTest(flag=flag):
+                code, _, err = run_once("run", *[word for pair in flags.items() for word in pair])
+                self.assertEqual(code, 1)
+                self.assertIn(f"127.0.0.1:{port}", err)
+                self.assertIn("in use", err)
+
+    def test_two_doors_at_one_address_are_refused(self):
+        port = harness.free_port()
+        code, _, err = run_once("run", "--upstream", "http://127.0.0.1:1", "--listen",
+                                f"127.0.0.1:{port}", "--decisions", f"127.0.0.1:{port}")
+        self.assertEqual(code, 1)
+        self.assertIn(f"127.0.0.1:{port}", err)
+
+    # Loading takes seconds here: health, signals and the next file must not wait for it.
+    def test_a_long_reload_blocks_neither_health_nor_the_end(self):
+        path = self.write("rules.yaml", GOOD)
+        guard = self.guard("--rules", path)
+        self.write("rules.yaml", many_rules(MANY))
+        guard.signal(signal.SIGHUP)
+        worst = asked = 0
+        while f"loaded {MANY} rules" not in "\n".join(guard.err):
+            before = time.monotonic()
+            self.assertEqual(ask(guard.admin, "/healthz").status, 200)
+            worst = max(worst, time.monotonic() - before)
+            asked += 1
+        self.assertGreater(asked, 5, f"the load blocked the door; the longest answer: {worst} s")
+        self.write("rules.yaml", many_rules(MANY - 1))
+        guard.signal(signal.SIGHUP)
+        guard.signal(signal.SIGTERM)
+        self.assertEqual(guard.wait(), 0)
+        self.assertNotIn(f"loaded {MANY - 1} rules", "\n".join(guard.err))
+
+    def test_reloads_that_come_while_one_runs_end_with_the_last_file(self):
+        path = self.write("rules.yaml", GOOD)
+        guard = self.guard("--rules", path)
+        self.write("rules.yaml", many_rules(MANY))
+        guard.signal(signal.SIGHUP)
+        for text in (BAD, GOOD, many_rules(7), WIDER):
+            self.write("rules.yaml", text)
+            guard.signal(signal.SIGHUP)
+            ask(guard.admin, "/healthz")  # it has been read
+        wait_until(lambda: "5/min" in ask(guard.admin, "/rules").body, "the last rules", 120)
+        told = "\n".join(guard.err)
+        self.assertNotIn("loaded 7 rules", told)
+        self.assertNotIn(":3:5:", told)
+
+    def test_a_file_that_has_not_changed_is_not_compiled_again(self):
+        path = self.write("rules.yaml", GOOD)
+        guard = self.guard("--rules", path)
+        guard.signal(signal.SIGHUP)
+        guard.wait_line("has not changed")
+        self.assertEqual(ask(guard.admin, "/config").json()["generation"], 1)
+        self.assertRegex(ask(guard.admin, "/metrics").body,
+                         r'flowguard_config_load_total\{result="success"\} 2\n')
+
+    # The file is again what is in force: the failure is over though nothing is loaded.
+    def test_a_bad_file_that_is_put_back_is_good_again(self):
+        path = self.write("rules.yaml", GOOD)
+        guard = self.guard("--rules", path)
+        self.write("rules.yaml", BAD)
+        guard.signal(signal.SIGHUP)
+        guard.wait_line(r"rules\.yaml:3:5: ")
+        self.write("rules.yaml", GOOD)
+        guard.signal(signal.SIGHUP)
+        wait_until(lambda: ask(guard.admin, "/config").json()["last_error"] is None, "the mending")
+        self.assertEqual(ask(guard.admin, "/config").json()["generation"], 1)
+
+    def test_requests_cut_off_by_the_end_of_the_drain_are_told_and_no_success(self):
+        release = threading.Event()
+        self.addCleanup(release.set)
+        upstream, guard = self.proxy("--drain-timeout", "100ms", hold=release)
+
+        def client():
+            try:
+                ask(guard.gateway)
+            except (OSError, http.client.HTTPException):
+                pass  # cut off
+
+        thread = threading.Thread(target=client)
+        thread.start()
+        wait_until(lambda: upstream.requests, "the request at the upstream")
+        guard.signal(signal.SIGTERM)
+        self.assertEqual(guard.wait(), 1)
+        guard.wait_line("1 request was cut off")
+        release.set()
+        thread.join()
 
     def test_sigterm_fails_readiness_lets_requests_end_and_exits_0(self):
         release = threading.Event()

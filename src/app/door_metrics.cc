@@ -98,6 +98,9 @@ void DoorMetrics::CollectGateways(MetricsWriter& out) const {
   counter("flowguard_gateway_overload", "Requests refused, as too many waited already.",
           &Counters::overload);
   gauge("flowguard_gateway_in_flight", "Requests admitted and not ended.", &Counters::in_flight);
+  counter("flowguard_gateway_cost_unknown",
+          "Answers without the cost that a rule settles by; what was reserved counts.",
+          &Counters::cost_unknown);
   counter("flowguard_upstream_requests", "Requests sent upstream, retries included.",
           &Counters::upstream_requests);
   counter("flowguard_upstream_connects", "Connections opened upstream.",

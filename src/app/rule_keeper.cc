@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/rule_keeper.h"
 
+#include <system_error>
 #include <utility>
 
 #include "flowguard/rules_text.h"
@@ -8,7 +9,6 @@
 #include "base/log.h"
 #include "base/try.h"
 #include "dialects/config_yaml.h"
-#include "rules/compile.h"
 #include "serve/decision_api.h"
 
 namespace flowguard::app {
@@ -53,6 +53,7 @@ RuleKeeper::RuleKeeper(net::Loop& loop, engine::Engine& engine, const Clock& clo
       poll_timer_(&RuleKeeper::OnPollTimer, this) {}
 
 RuleKeeper::~RuleKeeper() {
+  if (loader_.joinable()) loader_.join();
   if (source_ != nullptr && source_->fd() >= 0) loop_.Unwatch(source_->fd());
 }
 
@@ -68,37 +69,84 @@ Result<void> RuleKeeper::Start() {
   if (!Path().empty()) {
     FG_ASSIGN_OR_RETURN(content_, sources::ReadFile(Path()));
   }
-  return Load(content_.value_or(""));
-}
-
-Result<void> RuleKeeper::Load(std::string_view text) {
-  FG_ASSIGN_OR_RETURN(const ParsedRules parsed, ReadRuleOrigin(origin_, text));
-  FG_RETURN_IF_ERROR(engine_.Load(parsed.rules));
-  Warn(parsed);
-  ++loads_;
-  loaded_at_ = clock_.WallNow();
-  last_error_.clear();
-  Log(LogLevel::kInfo,
-      "loaded " + std::to_string(parsed.rules.rules.size()) + " rules from " + SourceName());
+  const std::string_view content = content_ ? std::string_view(*content_) : std::string_view();
+  const RuleLoad load = Load(content);
+  if (!load.error.empty()) return Error::InvalidArgument(load.error);
+  Loaded(load, base::HashOf(content, 0));
   return {};
 }
 
-void RuleKeeper::Warn(const ParsedRules& parsed) const {
-  std::vector<std::string> warnings = parsed.warnings;
-  if (const auto table = rules::Compile(parsed.rules, {}); table.ok()) {
-    warnings.insert(warnings.end(), table->warnings.begin(), table->warnings.end());
+RuleLoad RuleKeeper::Load(std::string_view text) const {
+  RuleLoad load;
+  const Result<ParsedRules> parsed = ReadRuleOrigin(origin_, text);
+  if (!parsed.ok()) {
+    load.error = parsed.error().message;
+    return load;
   }
+  const RuleSet& rules = parsed->rules;
+  std::vector<std::string> more;
+  if (const auto loaded = engine_.Load(rules, &more); !loaded.ok()) {
+    load.error = loaded.error().message;
+    return load;
+  }
+  load.rules = rules.rules.size();
+  load.warnings = parsed->warnings;
+  load.warnings.insert(load.warnings.end(), more.begin(), more.end());
   if (options_.decision_api) {
-    const auto more = serve::DecisionApiWarnings(parsed.rules);
-    warnings.insert(warnings.end(), more.begin(), more.end());
+    const auto unheld = serve::DecisionApiWarnings(rules);
+    load.warnings.insert(load.warnings.end(), unheld.begin(), unheld.end());
   }
-  for (const std::string& warning : warnings)
-    Log(LogLevel::kWarn, warning);
-  if (parsed.rules.rules.empty()) Log(LogLevel::kWarn, "there are no rules: every request passes");
+  return load;
 }
 
-void RuleKeeper::LoadAgain(std::string_view text) {
-  if (const auto loaded = Load(text); !loaded.ok()) Failed(loaded.error().message);
+void RuleKeeper::Loaded(const RuleLoad& load, const base::Hash128& content) {
+  loaded_ = content;
+  for (const std::string& warning : load.warnings)
+    Log(LogLevel::kWarn, warning);
+  if (load.rules == 0) Log(LogLevel::kWarn, "there are no rules: every request passes");
+  Log(LogLevel::kInfo, "loaded " + std::to_string(load.rules) + " rules from " + SourceName());
+  Good();
+}
+
+void RuleKeeper::Good() {
+  ++loads_;
+  loaded_at_ = clock_.WallNow();
+  last_error_.clear();
+}
+
+void RuleKeeper::Offer(std::string content) {
+  pending_ = std::move(content);
+  if (!loading_) StartNext();
+}
+
+void RuleKeeper::StartNext() {
+  if (!pending_) return;
+  std::string content = *std::exchange(pending_, std::nullopt);
+  const base::Hash128 hash = base::HashOf(content, 0);
+  if (hash == loaded_) {
+    Log(LogLevel::kInfo, SourceName() + " has not changed: the rules stay as they are");
+    return Good();
+  }
+  if (loader_.joinable()) loader_.join();  // it has told its end: no wait
+  auto load = [this, hash, content = std::move(content)] {
+    loop_.Post([this, hash, load = Load(content)] { Finish(load, hash); });
+  };
+  try {
+    loader_ = std::thread(std::move(load));
+    loading_ = true;
+  } catch (const std::system_error& error) {
+    Failed(SourceName() + ": no thread to load it: " + error.what());
+  }
+}
+
+void RuleKeeper::Finish(const RuleLoad& load, const base::Hash128& content) {
+  loading_ = false;
+  if (load.error.empty()) {
+    Loaded(load, content);
+  } else {
+    Failed(load.error);
+  }
+  StartNext();
 }
 
 void RuleKeeper::Failed(const std::string& message) {
@@ -131,11 +179,11 @@ void RuleKeeper::OnPollTimer(void* self) noexcept {
 }
 
 void RuleKeeper::Poll() noexcept {
-  const auto content = source_->Poll(loop_.Now());
+  auto content = source_->Poll(loop_.Now());
   if (!content.ok()) {
     Failed(content.error().message);
   } else if (content->has_value()) {
-    LoadAgain(**content);
+    Offer(std::move(**content));
   }
   ArmPoll();
 }
@@ -145,9 +193,9 @@ void RuleKeeper::Reload() {
     Log(LogLevel::kInfo, "nothing to reload: the rules come from the command line");
     return;
   }
-  const auto content = source_->ReadNow(loop_.Now());
+  auto content = source_->ReadNow(loop_.Now());
   if (!content.ok()) return Failed(content.error().message);
-  LoadAgain(*content);
+  Offer(*std::move(content));
 }
 
 void RuleKeeper::Collect(observe::MetricsWriter& out) {

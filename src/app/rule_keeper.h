@@ -4,7 +4,14 @@
 // SIGHUP, and again when the file changes.  A set with an error changes nothing; it
 // is logged with file, line and column, and counted.
 //
-// Threads: one owner (the control loop).
+// Loading again happens on a thread of its own, as large sets take seconds; what comes
+// of it is told on the control loop.  One load runs at a time and at most one content
+// waits behind it, the latest.  Content that is loaded already is not loaded again.
+//
+//   Poll, Reload ─► Offer ─► pending_ ─► loader thread ─Post─► Finish ─► next pending_
+//
+// Threads: one owner (the control loop), and the loader thread that this starts and
+//          joins.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +19,15 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <thread>
+#include <vector>
 
 #include "flowguard/clock.h"
 #include "flowguard/result.h"
 #include "flowguard/rules_text.h"
 
 #include "app/settings.h"
+#include "base/hash.h"
 #include "engine/engine.h"
 #include "net/loop.h"
 #include "observe/metrics_writer.h"
@@ -29,13 +39,20 @@ namespace flowguard::app {
 // Errors: a line each, "file:line:column: ...".
 Result<ParsedRules> ReadRuleOrigin(const RuleOrigin& origin, std::string_view text);
 
+// What came of a load.
+struct RuleLoad {
+  std::string error;  // a line each; empty: loaded
+  std::vector<std::string> warnings;
+  size_t rules = 0;
+};
+
 struct RuleKeeperOptions {
   bool decision_api = false;  // warn of rules that it cannot hold
 };
 
 class RuleKeeper final : public observe::MetricsSource, private net::Watcher {
  public:
-  // All must outlive this.
+  // All must outlive this; the loop turns no more when this is destroyed.
   RuleKeeper(net::Loop& loop, engine::Engine& engine, const Clock& clock, RuleOrigin origin,
              RuleKeeperOptions options);
   ~RuleKeeper() override;
@@ -47,6 +64,8 @@ class RuleKeeper final : public observe::MetricsSource, private net::Watcher {
   void Watch();
   // Reads and loads again, whatever the watch says.
   void Reload();
+  // The loader thread is at work.
+  [[nodiscard]] bool loading() const noexcept { return loading_; }
 
   // "rules.yaml", or "command line".
   [[nodiscard]] std::string SourceName() const;
@@ -61,10 +80,13 @@ class RuleKeeper final : public observe::MetricsSource, private net::Watcher {
   static void OnPollTimer(void* self) noexcept;
   void Poll() noexcept;
   void ArmPoll() noexcept;
-  Result<void> Load(std::string_view text);
-  void LoadAgain(std::string_view text);
+  void Offer(std::string content);
+  void StartNext();
+  void Finish(const RuleLoad& load, const base::Hash128& content);
+  [[nodiscard]] RuleLoad Load(std::string_view text) const;  // Threads: any
+  void Loaded(const RuleLoad& load, const base::Hash128& content);
+  void Good();
   void Failed(const std::string& message);
-  void Warn(const ParsedRules& parsed) const;
   [[nodiscard]] const std::string& Path() const noexcept;
 
   net::Loop& loop_;
@@ -75,6 +97,10 @@ class RuleKeeper final : public observe::MetricsSource, private net::Watcher {
   std::optional<std::string> content_;  // what Start read
   std::unique_ptr<sources::FileSource> source_;
   net::Timer poll_timer_;
+  std::thread loader_;
+  bool loading_ = false;
+  std::optional<std::string> pending_;
+  base::Hash128 loaded_{};  // of the content in force
   WallTime loaded_at_{};
   std::string last_error_;
   uint64_t loads_ = 0;

@@ -2,6 +2,7 @@
 //
 // `flowguard run` and `flowguard version`.
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <utility>
 
@@ -38,10 +39,11 @@ int Run(RunFlags flags, bool color) {
   }
 
   // The rules, the doors, and the lines that tell where these are.
-  BlockSignals();
+  BlockReloadSignal();
   const Result<std::unique_ptr<Server>> server =
       Server::Create(std::move(settings).value(), SystemClock());
   if (!server.ok()) return fail(server.error(), kExitFailure);
+  BlockSignals();
   const Result<Server::OpenDoors> doors = (*server)->Open();
   if (!doors.ok()) return fail(doors.error(), kExitFailure);
   for (const auto& [name, address] : *doors) {
@@ -49,7 +51,11 @@ int Run(RunFlags flags, bool color) {
   }
   std::fflush(stdout);
 
-  return (*server)->Run() ? kExitOk : kExitFailure;
+  const int exit_code = (*server)->Run() ? kExitOk : kExitFailure;
+  // Told to stop, it stops: large rule sets take seconds, and are read again at the next
+  // start.
+  if ((*server)->loading()) std::_Exit(exit_code);
+  return exit_code;
 }
 
 int Version(const VersionFlags& flags) {

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/try.h"
 #include "dialects/rules_writer.h"
+#include "net/listener.h"
 
 namespace flowguard::app {
 namespace {
@@ -35,7 +36,7 @@ Server::Server(Settings settings, const Clock& clock, std::unique_ptr<net::Loop>
       clock_(clock),
       control_(std::move(control)),
       engine_(std::move(engine)),
-      entries_(*engine_, base::kOpenEntriesMax),
+      entries_(*engine_, base::kOpenEntriesMax, serve::kOpenEntriesPerPeerMax),
       rules_(*control_, *engine_, clock, settings_.rules,
              {.decision_api = settings_.decisions.has_value()}),
       engine_metrics_(*engine_, clock),
@@ -57,17 +58,25 @@ Result<Server::OpenDoors> Server::Open() {
   return doors;
 }
 
-// Every worker binds the address that the first one got, so port 0 is one port.
+// Every worker binds the address that the first one got, so port 0 is one port.  Before
+// the first one nobody may listen there, be it this process with another door.
 Result<void> Server::OpenWorkers(OpenDoors& doors) {
   std::optional<net::Address> gateway = settings_.gateway;
   std::optional<net::Address> decisions = settings_.decisions;
   for (int i = 0; i < settings_.workers; ++i) {
     FG_ASSIGN_OR_RETURN(std::unique_ptr<Worker> worker,
                         Worker::Create(settings_, *engine_, entries_, clock_));
+    const bool first = i == 0;
     if (gateway) {
+      if (first) {
+        FG_RETURN_IF_ERROR(net::Listener::CheckFree(*gateway));
+      }
       FG_ASSIGN_OR_RETURN(gateway, worker->OpenGateway(*gateway));
     }
     if (decisions) {
+      if (first) {
+        FG_RETURN_IF_ERROR(net::Listener::CheckFree(*decisions));
+      }
       FG_ASSIGN_OR_RETURN(decisions, worker->OpenDecisions(*decisions));
     }
     workers_.push_back(std::move(worker));
@@ -102,6 +111,7 @@ Result<void> Server::OpenAdmin(OpenDoors& doors) {
       subject, std::vector<observe::MetricsSource*>{&engine_metrics_, &rules_, door_metrics_.get(),
                                                     &process_metrics_});
   admin_server_ = std::make_unique<HandlerServer>(*control_, http::ServerOptions{}, *admin_api_);
+  FG_RETURN_IF_ERROR(net::Listener::CheckFree(*settings_.admin));
   FG_ASSIGN_OR_RETURN(const net::Address bound, admin_server_->server().Listen(*settings_.admin));
   doors.emplace_back("admin", bound);
   return {};
@@ -137,16 +147,30 @@ void Server::Drain() {
 }
 
 void Server::LookDrained() {
-  drained_ = std::all_of(workers_.begin(), workers_.end(),
-                         [](const auto& worker) { return worker->drained(); });
-  if (drained_) {
-    Log(LogLevel::kInfo, "drained");
+  const bool ended = std::all_of(workers_.begin(), workers_.end(),
+                                 [](const auto& worker) { return worker->drained(); });
+  if (ended) {
+    drained_ = TellDrained();
   } else if (control_->Now() >= drain_end_) {
     Log(LogLevel::kWarn, "requests were still in progress when the drain time-out ended");
   } else {
     return control_->ArmAfter(drain_timer_, kDrainLook);
   }
   control_->Stop();
+}
+
+bool Server::TellDrained() const {
+  uint64_t cut_off = 0;
+  for (const auto& worker : workers_)
+    cut_off += worker->cut_off();
+  if (cut_off == 0) {
+    Log(LogLevel::kInfo, "drained");
+    return true;
+  }
+  Log(LogLevel::kWarn, std::to_string(cut_off) +
+                           (cut_off == 1 ? " request was" : " requests were") +
+                           " cut off when the drain time-out ended");
+  return false;
 }
 
 void Server::OnDrainTimer(void* self) noexcept {

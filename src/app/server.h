@@ -5,6 +5,7 @@
 //
 //   main thread: control loop          worker threads: one loop each
 //     signals, rule file, /metrics       gateway, decision API
+//   loader thread, while rules are loaded again
 //
 // SIGHUP reloads the rules.  SIGTERM and SIGINT drain: readiness fails first, then
 // the doors accept no more, requests in progress end within the drain time-out; a
@@ -49,6 +50,8 @@ class Server final : private admin::AdminSubject {
   // in time.
   // Requires: Open was good.
   bool Run();
+  // A rule set is being loaded, which cannot be broken off: the destructor waits for it.
+  [[nodiscard]] bool loading() const noexcept { return rules_.loading(); }
 
  private:
   static constexpr Duration kDrainLook = std::chrono::milliseconds(5);
@@ -63,6 +66,9 @@ class Server final : private admin::AdminSubject {
   void Drain();
   void LookDrained();
   static void OnDrainTimer(void* self) noexcept;
+
+  // Told to the log; false: something was cut off.
+  [[nodiscard]] bool TellDrained() const;
 
   [[nodiscard]] admin::Readiness CheckReadiness() override;
   [[nodiscard]] admin::ConfigReport ReportConfig() override;

@@ -288,6 +288,9 @@ Result<Settings> MakeSettings(const RunOptions& options) {
   settings.gateway_options.server = ServerOf(config.timeouts);
   settings.gateway_options.upstream.connect_timeout = config.timeouts.upstream_connect;
   settings.gateway_options.upstream.response_timeout = config.timeouts.upstream_response;
+  settings.gateway_options.upstream.fail_after = config.upstream.fail_after;
+  settings.gateway_options.upstream.retry_down_after = config.upstream.retry_down_after;
+  settings.gateway_options.upstream.retries = config.upstream.retries;
   settings.gateway_options.exempt_preflights = config.preflight_exempt;
   return settings;
 }

@@ -20,10 +20,17 @@ sigset_t Watched() noexcept {
 
 }  // namespace
 
+void BlockReloadSignal() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGHUP);
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);  // a client that left is an error of the write
+}
+
 void BlockSignals() {
   const sigset_t set = Watched();
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
-  std::signal(SIGPIPE, SIG_IGN);  // a client that left is an error of the write
 }
 
 Result<std::unique_ptr<SignalWatch>> SignalWatch::Create(net::Loop& loop,

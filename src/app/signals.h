@@ -13,8 +13,11 @@
 
 namespace flowguard::app {
 
-// Blocks the signals for this thread and those that it starts, and ignores SIGPIPE.
-// Call it before the first thread.
+// Blocks SIGHUP for this thread and those that it starts, and ignores SIGPIPE: what
+// would end the process while it starts and is no wish that it ends.
+void BlockReloadSignal();
+// Blocks all three for this thread and those that it starts.  Call it before the first
+// thread.
 void BlockSignals();
 
 class SignalWatch final : private net::Watcher {

@@ -47,6 +47,17 @@ const http::ServerCounters* Worker::decision_counters() const noexcept {
   return decision_server_ == nullptr ? nullptr : &decision_server_->server().counters();
 }
 
+uint64_t Worker::cut_off() const noexcept {
+  uint64_t sum = 0;
+  if (gateway_ != nullptr) {
+    sum += gateway_->server_counters().cut_off.load(std::memory_order_relaxed);
+  }
+  if (const auto* counters = decision_counters(); counters != nullptr) {
+    sum += counters->cut_off.load(std::memory_order_relaxed);
+  }
+  return sum;
+}
+
 void Worker::Start() {
   thread_ = std::thread([this] { loop_->Run(); });
 }
@@ -54,7 +65,10 @@ void Worker::Start() {
 void Worker::Drain(Duration grace) {
   loop_->Post([this, grace] {
     if (gateway_ != nullptr) gateway_->Drain(grace);
-    if (decision_server_ != nullptr) decision_server_->server().Drain(grace);
+    if (decision_server_ != nullptr) {
+      decision_server_->server().Drain(grace);
+      decision_api_->Drain();
+    }
     LookDrained();
   });
 }

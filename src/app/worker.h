@@ -54,6 +54,8 @@ class Worker {
   void Drain(Duration grace);
   // No connection is left after Drain.  Threads: any.
   [[nodiscard]] bool drained() const noexcept { return drained_.load(std::memory_order_acquire); }
+  // Requests that the end of the drain broke off.  Threads: any.
+  [[nodiscard]] uint64_t cut_off() const noexcept;
   // Ends the thread, whatever is in progress.
   void Stop();
 

@@ -83,6 +83,7 @@ inline constexpr size_t kConnectionOptionsMax =
     16;  // names that one message's Connection lines may list
 inline constexpr size_t kForwardedHopsMax = 32;    // trusted hops that are walked past
 inline constexpr size_t kIpBlocksMax = 1'024;      // entries of one list of trusted proxies
+inline constexpr size_t kInterimAnswersMax = 16;   // 1xx heads of an upstream to one request
 inline constexpr size_t kConnectionsMax = 65'536;  // a worker
 inline constexpr size_t kParkedMax = 10'000;       // requests that wait, a worker
 inline constexpr size_t kUpstreamIdleMax = 256;  // kept-alive connections to one address, a worker

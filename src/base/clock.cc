@@ -12,16 +12,14 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <cstring>
 #include <ctime>
 
+#include "base/clock_source.h"
 #include "base/system_now.h"
 #include "base/tsc.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
-#include <fcntl.h>
-#include <unistd.h>
 #include <x86intrin.h>
 #endif
 
@@ -69,14 +67,10 @@ bool ProcessorHasInvariantTsc() noexcept {
   return __get_cpuid(0x80000007, &a, &b, &c, &d) != 0 && (d & (1u << 8)) != 0;
 }
 
-bool KernelKeepsTimeByTsc() noexcept {
-  const int fd = open("/sys/devices/system/clocksource/clocksource0/current_clocksource",
-                      O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return false;
-  char name[8] = {};
-  const ssize_t size = read(fd, name, sizeof name - 1);
-  close(fd);
-  return size >= 4 && std::strncmp(name, "tsc\n", 4) == 0;
+// `last`: what was known so far.
+bool KernelKeepsTimeByTsc(bool last) noexcept {
+  return base::ClockSourceIsTsc("/sys/devices/system/clocksource/clocksource0/current_clocksource",
+                                last);
 }
 
 // Both clocks at one moment: of several tries the one that took least.
@@ -134,7 +128,7 @@ class TscClock {
   }
 
   void First() noexcept {
-    if (!ProcessorHasInvariantTsc() || !KernelKeepsTimeByTsc()) {
+    if (!ProcessorHasInvariantTsc() || !KernelKeepsTimeByTsc(/*last=*/false)) {
       state_.store(State::kKernel, std::memory_order_release);
       return;
     }
@@ -150,7 +144,7 @@ class TscClock {
 
   void Again() noexcept {
     const int64_t next_ns = std::min(every_ns_ * 10, kCalibrateEveryNsMax);
-    const bool kernel_agrees = KernelKeepsTimeByTsc();
+    const bool kernel_agrees = KernelKeepsTimeByTsc(/*last=*/true);
     const base::ClockPair reading = ReadBoth();
     const base::TscLine::Stamp shown = line_.At(reading.ticks);
     if (!kernel_agrees || Far(shown.ns - reading.ns)) {

@@ -8,7 +8,9 @@
 namespace flowguard::base {
 namespace {
 
-static_assert(kThreadSlots == 64, "one bit a slot");
+static_assert(kOwnThreadSlots < kThreadSlots && kOwnThreadSlots < 64, "one bit a slot");
+constexpr uint64_t kAllOwn = (uint64_t{1} << kOwnThreadSlots) - 1;
+constexpr size_t kSharedSlots = kThreadSlots - kOwnThreadSlots;
 constinit std::atomic<uint64_t> taken{0};
 constinit std::atomic<size_t> next_shared{0};
 
@@ -16,35 +18,46 @@ class Slot {
  public:
   Slot() noexcept {
     uint64_t now = taken.load(std::memory_order_relaxed);
-    while (~now != 0) {
+    while (now != kAllOwn) {
       const auto free = static_cast<size_t>(std::countr_one(now));
-      if (taken.compare_exchange_weak(now, now | (uint64_t{1} << free),
+      if (taken.compare_exchange_weak(now, now | (uint64_t{1} << free), std::memory_order_acquire,
                                       std::memory_order_relaxed)) {
-        index_ = free;
-        owned_ = true;
+        internal::thread_slot = free;
+        own_ = free;
         return;
       }
     }
-    index_ = next_shared.fetch_add(1, std::memory_order_relaxed) % kThreadSlots;
+    internal::thread_slot = NextShared();
   }
   ~Slot() {
-    if (owned_) taken.fetch_and(~(uint64_t{1} << index_), std::memory_order_relaxed);
+    if (own_ == kThreadSlots) return;
+    // Destructors of the thread that run after this one still count.
+    internal::thread_slot = NextShared();
+    taken.fetch_and(~(uint64_t{1} << own_), std::memory_order_release);
   }
   Slot(const Slot&) = delete;
   Slot& operator=(const Slot&) = delete;
 
-  [[nodiscard]] size_t index() const noexcept { return index_; }
-
  private:
-  size_t index_ = 0;
-  bool owned_ = false;
+  static size_t NextShared() noexcept {
+    return kOwnThreadSlots + next_shared.fetch_add(1, std::memory_order_relaxed) % kSharedSlots;
+  }
+
+  size_t own_ = kThreadSlots;
 };
 
 }  // namespace
 
-size_t ThreadSlot() noexcept {
+namespace internal {
+
+constinit thread_local size_t thread_slot = kThreadSlots;
+
+size_t TakeThreadSlot() noexcept {
   thread_local const Slot slot;
-  return slot.index();
+  static_cast<void>(&slot);
+  return thread_slot;
 }
+
+}  // namespace internal
 
 }  // namespace flowguard::base

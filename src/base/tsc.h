@@ -69,7 +69,7 @@ class TscLine {
   static constexpr int kSlopeShift = 32;
   static constexpr uint64_t kLines = 8;
 
-  struct Line {
+  struct alignas(64) Line {
     std::atomic<uint64_t> version{0};
     std::atomic<uint64_t> start_ticks{0};
     std::atomic<int64_t> start_ns{0};

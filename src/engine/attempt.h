@@ -20,6 +20,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 #include "flowguard/decision.h"
 
@@ -52,10 +53,11 @@ struct Hold {
   limit::Receipt receipt;
   int64_t cost;  // units asked for
   State state;
-  bool share;      // a shared rule's local cell: its store did not answer
-  bool settles;    // the actual cost counts for it
-  bool waits;      // booked beyond what is there now
-  uint8_t remote;  // kAsked, kRemote: its place in remote_takes()
+  bool share;           // a shared rule's local cell: its store did not answer
+  bool settles;         // the actual cost counts for it
+  bool waits;           // booked beyond what is there now
+  uint8_t remote;       // kAsked, kRemote: its place in remote_takes()
+  int64_t actual = -1;  // units that the call turned out to cost for this rule; < 0: not told
 };
 
 // Threads:  one at a time.
@@ -82,6 +84,15 @@ class Attempt {
   [[nodiscard]] bool waiting() const noexcept { return phase_ == Phase::kWaiting; }
   // A Settle is due.
   [[nodiscard]] bool entered() const noexcept { return phase_ == Phase::kEntered; }
+
+  // The rules that hold something of this attempt, in order.  One may settle with what
+  // a header of the response says (cost.settle): its driver reads that and tells.
+  [[nodiscard]] size_t hold_count() const noexcept { return hold_count_; }
+  // Lower-cased name; empty: rule `hold` settles by no header.
+  [[nodiscard]] std::string_view settle_header(size_t hold) const noexcept;
+  // Settle takes this for rule `hold`, whatever it is told of the whole call.
+  // Requires: units >= 0.
+  void set_actual_cost(size_t hold, int64_t units) noexcept;
 
   // Give-backs and charges for a store, left by Resume, Cancel or Settle for the
   // driver to pass on (the engine does no I/O).  Valid until the next engine call

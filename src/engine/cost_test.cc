@@ -50,6 +50,31 @@ TEST_F(CostTest, UnitsAboveTheReservedOnesAreCharged) {
   EXPECT_EQ(Peek().remaining, 7'000);
 }
 
+TEST_F(CostTest, RulesSettleByTheHeadersThatTheyName) {
+  Rule tokens = Tokens();
+  tokens.cost.settle = "header:X-Usage-Tokens";
+  Rule bytes = LimitRule("bytes", 10'000, minutes(1));
+  bytes.cost = {.reserve = 100, .settle = "header:x-bytes", .max_debt = 0};
+  Build({tokens, bytes, LimitRule("calls", 10'000, minutes(1))});
+  Attempt attempt;
+  Enter(attempt, FakeRequest("r"));
+  ASSERT_EQ(attempt.hold_count(), 3u);
+  EXPECT_EQ(attempt.settle_header(0), "x-usage-tokens");
+  EXPECT_EQ(attempt.settle_header(1), "x-bytes");
+  EXPECT_EQ(attempt.settle_header(2), "");
+
+  attempt.set_actual_cost(0, 0);
+  attempt.set_actual_cost(1, 700);
+  Settle(attempt);
+
+  EXPECT_EQ(CountersOf("calls").passed, 1u);
+  const auto explained = engine_->Explain(FakeRequest("r"), now_);
+  ASSERT_EQ(explained.size(), 3u);
+  EXPECT_EQ(explained[0].decision.remaining, 10'000);
+  EXPECT_EQ(explained[1].decision.remaining, 9'300);
+  EXPECT_EQ(explained[2].decision.remaining, 9'999);
+}
+
 TEST_F(CostTest, DebtIsBoundedAndPaidOffByLaterRequests) {
   Build({Tokens()});
   Attempt attempt;

@@ -52,6 +52,34 @@ TEST_F(DecisionTest, SaysTheFiveNumbers) {
   EXPECT_EQ(third.retry_after, milliseconds(500));
 }
 
+// The window of a bucket is the time to fill it, of a key with an override its own.
+TEST_F(DecisionTest, SaysInWhichTimeTheLimitComesBack) {
+  Rule rule = LimitRule("a", 10, seconds(1));
+  rule.burst = 50;
+  rule.by = {"user"};
+  rule.overrides = {{"vip", {600, minutes(1)}, std::nullopt}};
+  Build({rule, ConcurrencyRule("c", 1'000)});
+
+  EXPECT_EQ(Check(FakeRequest("r", {{"user", "ann"}})).window, seconds(5));
+  EXPECT_EQ(Check(FakeRequest("r", {{"user", "vip"}})).window, minutes(1));
+  Load({ConcurrencyRule("c", 1'000)});
+  EXPECT_EQ(Check().window, Duration::zero());
+}
+
+TEST_F(DecisionTest, ConcurrencyIsNoMatterForACallerThatTellsNoEnd) {
+  Build({ConcurrencyRule("full", 1), LimitRule("a", 5, minutes(1))});
+  Attempt attempt;
+  Enter(attempt, FakeRequest("r"));
+  FakeRequest request("r");
+  EXPECT_THAT(Check(request), IsRefusedBy("full", Reason::kConcurrency));
+
+  request.skip_concurrency = true;
+
+  EXPECT_THAT(Check(request), IsAllowed());
+  EXPECT_EQ(CountersOf("full").passed, 1u);
+  Settle(attempt);
+}
+
 TEST_F(DecisionTest, AllowedRequestsAreToldOfTheRuleWithLeastRemaining) {
   Build({LimitRule("wide", 100, seconds(1)), LimitRule("narrow", 5, seconds(1)),
          LimitRule("middle", 50, seconds(1))});

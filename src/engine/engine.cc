@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/engine.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/bounds.h"
@@ -25,14 +26,15 @@ Engine::Impl::Impl(const EngineOptions& with, std::unique_ptr<Cells> owned) noex
       registry(with.fallback_nodes) {}
 
 void Engine::Impl::Count(Instant now) noexcept {
-  Tally& tally = tallies[base::ThreadSlot()];
-  tally.decisions.fetch_add(1, std::memory_order_relaxed);
+  const size_t slot = base::ThreadSlot();
+  Tally& tally = tallies[slot];
+  base::AddInSlot(slot, tally.decisions, uint64_t{1});
   const int64_t now_ns = now.time_since_epoch().count();
   const int64_t last_ns = tally.last_now.load(std::memory_order_relaxed);
   if (now_ns > last_ns) {
     tally.last_now.store(now_ns, std::memory_order_relaxed);
   } else if (now_ns < last_ns) [[unlikely]] {
-    tally.clock_backward.fetch_add(1, std::memory_order_relaxed);
+    base::AddInSlot(slot, tally.clock_backward, uint64_t{1});
   }
 }
 
@@ -44,14 +46,16 @@ Result<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& options) {
   return std::unique_ptr<Engine>(new Engine(std::make_unique<Impl>(options, std::move(cells))));
 }
 
-Result<void> Engine::Load(const RuleSet& rules) {
+Result<void> Engine::Load(const RuleSet& rules, std::vector<std::string>* warnings) {
   Impl& impl = *impl_;
-  const base::MutexLock lock(impl.load_mutex);
+  // Before the lock: it takes seconds for the largest sets, and Counters needs the lock.
   auto table = rules::Compile(rules, {.remote_allowed = impl.options.remote_allowed});
+  const base::MutexLock lock(impl.load_mutex);
   if (!table.ok()) {
     ++impl.load_failures;
     return std::move(table).error();
   }
+  if (warnings != nullptr) *warnings = table->warnings;
   auto snapshot = Snapshot::Make(rules, *std::move(table), impl.registry);
   if (!snapshot.ok()) {
     ++impl.load_failures;
@@ -84,7 +88,8 @@ Step Engine::Begin(Attempt& attempt, const RequestView& request, Mode mode, Inst
   snapshot->table.matcher.Match(request.resource, request.method, request.path, matches);
   if (matches.empty()) {
     if (mode != Mode::kPeek) {
-      impl.tallies[base::ThreadSlot()].unmatched.fetch_add(1, std::memory_order_relaxed);
+      const size_t slot = base::ThreadSlot();
+      base::AddInSlot(slot, impl.tallies[slot].unmatched, uint64_t{1});
     }
     return Step::kDone;
   }
@@ -110,6 +115,17 @@ void Engine::Settle(Attempt& attempt, Outcome outcome, std::optional<int64_t> ac
 
 RuleSet Engine::Rules() const {
   return impl_->snapshots.Get()->set;
+}
+
+bool Engine::ReadsHeader(std::string_view name) const noexcept {
+  const auto snapshot = impl_->snapshots.Get();
+  const std::vector<rules::Dimension>& dimensions = snapshot->table.dimensions;
+  return std::any_of(dimensions.begin(), dimensions.end(), [&](const rules::Dimension& dimension) {
+    return dimension.kind == rules::DimensionKind::kHeader &&
+           std::equal(name.begin(), name.end(), dimension.argument.begin(),
+                      dimension.argument.end(),
+                      [](char given, char lower) { return rules::AsciiLower(given) == lower; });
+  });
 }
 
 }  // namespace flowguard::engine

@@ -61,6 +61,8 @@ class RequestView {
   // The longest wait that the caller will sleep out.  A longer one is a refusal, and
   // takes nothing.
   Duration wait_max = kNever;
+  // Concurrency rules do not apply: nobody will tell when the call ends.
+  bool skip_concurrency = false;
 };
 
 enum class Mode : uint8_t {
@@ -131,7 +133,8 @@ class Engine {
   // Checks and compiles `rules`, then swaps them in at one instant.
   // Errors: kInvalidArgument, everything that is wrong, a line each; the current
   // rules stay.
-  Result<void> Load(const RuleSet& rules);
+  // `warnings` (may be null) is set to what is odd about rules that were loaded.
+  Result<void> Load(const RuleSet& rules, std::vector<std::string>* warnings = nullptr);
 
   // Requires: `attempt` has nothing to end (see attempt.h).
   Step Begin(Attempt& attempt, const RequestView& request, Mode mode, Instant now) noexcept;
@@ -153,6 +156,9 @@ class Engine {
   [[nodiscard]] EngineCounters Counters() const;
   // The rules as loaded.
   [[nodiscard]] RuleSet Rules() const;
+  // True when a rule reads the header `name`, in any case of its letters.
+  // Cost: looks at every dimension that the rules use.
+  [[nodiscard]] bool ReadsHeader(std::string_view name) const noexcept;
 
  private:
   struct Impl;

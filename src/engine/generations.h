@@ -40,8 +40,9 @@ class Generations {
   // Threads: stays on its thread.
   class Pin {
    public:
-    Pin(const T* value, std::atomic<uint32_t>* count) noexcept : value_(value), count_(count) {}
-    ~Pin() { count_->fetch_sub(1, std::memory_order_release); }
+    Pin(const T* value, std::atomic<uint32_t>* count, size_t slot) noexcept
+        : value_(value), count_(count), slot_(slot) {}
+    ~Pin() { Drop(slot_, *count_); }
     Pin(const Pin&) = delete;
     Pin& operator=(const Pin&) = delete;
 
@@ -51,23 +52,25 @@ class Generations {
    private:
     const T* value_;
     std::atomic<uint32_t>* count_;
+    size_t slot_;
   };
 
   explicit Generations(std::unique_ptr<const T> first) noexcept { values_[0] = std::move(first); }
   Generations(const Generations&) = delete;
   Generations& operator=(const Generations&) = delete;
 
-  // Cost:     no lock; two atomic additions on a line of the calling thread.
+  // Cost:     no lock; one atomic addition on a line of the calling thread.
   [[nodiscard]] Pin Get() const noexcept {
-    Line& line = lines_[base::ThreadSlot()];
+    const size_t slot = base::ThreadSlot();
+    Line& line = lines_[slot];
     for (;;) {
       const uint64_t generation = current_.load(std::memory_order_acquire);
       std::atomic<uint32_t>& count = line.counts[generation % base::kSnapshotsMax];
       count.fetch_add(1, std::memory_order_seq_cst);
       if (current_.load(std::memory_order_seq_cst) == generation) [[likely]] {
-        return Pin(values_[generation % base::kSnapshotsMax].get(), &count);
+        return Pin(values_[generation % base::kSnapshotsMax].get(), &count, slot);
       }
-      count.fetch_sub(1, std::memory_order_release);
+      Drop(slot, count);
     }
   }
 
@@ -93,6 +96,11 @@ class Generations {
   struct alignas(64) Line {
     std::array<std::atomic<uint32_t>, base::kSnapshotsMax> counts{};
   };
+
+  // Subtracts one: what was read of the value was read before.
+  static void Drop(size_t slot, std::atomic<uint32_t>& count) noexcept {
+    base::AddInSlot(slot, count, ~uint32_t{0}, std::memory_order_release);
+  }
 
   bool Free(size_t index) FG_REQUIRES(mutex_) {
     if (values_[index] == nullptr) return true;

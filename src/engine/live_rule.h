@@ -32,6 +32,7 @@ struct LiveSpec {
   std::optional<limit::AnySpec> spec;  // limit rules
   limit::Config config;
   int64_t concurrency = 0;              // concurrency rules
+  Duration window{};                    // in which the limit comes back; 0: concurrency
   std::optional<limit::AnySpec> share;  // shared rules: this node's part while the store is away
 };
 
@@ -43,6 +44,7 @@ struct LiveRule {
   bool has_cost = false;  // the rule has a cost of its own, which calls settle
   int64_t reserve = 1;    // units taken when the request names none
   int64_t max_debt = 0;
+  std::string settle_header;  // of the response, lower-cased; empty: none tells the cost
   StoreFailurePolicy on_store_failure = StoreFailurePolicy::kLocal;
   std::unique_ptr<const rules::CompiledRule> remote;  // shared rules, for the store: no overrides
   // The one cell of a rule without a key, if it is one word.

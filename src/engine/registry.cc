@@ -66,6 +66,27 @@ Error TooMany(const std::string& name) {
               " different rules were loaded since the start; restart to load others"};
 }
 
+// "header:X-Usage" as "x-usage".
+std::string SettleHeader(std::string_view settle) {
+  constexpr std::string_view kForm = "header:";
+  if (!settle.starts_with(kForm)) return {};
+  std::string name(settle.substr(kForm.size()));
+  for (char& c : name) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return name;
+}
+
+// In which `units` come back at `rate`, rounded up.
+Duration TimeFor(int64_t units, const Rate& rate) {
+  if (units <= 0 || rate.limit <= 0 || rate.window <= Duration::zero()) return Duration::zero();
+  __extension__ using Wide = unsigned __int128;
+  const auto limit = static_cast<Wide>(rate.limit);
+  const Wide product = static_cast<Wide>(units) * static_cast<Wide>(rate.window.count());
+  const Wide most = static_cast<Wide>(Duration::max().count());
+  return Duration(static_cast<int64_t>(std::min((product + limit - 1) / limit, most)));
+}
+
 // What a store gets to see of a rule: no pointers into the rule set.
 std::unique_ptr<const rules::CompiledRule> ForStore(const rules::CompiledRule& compiled,
                                                     const RuleInfo* info) {
@@ -135,6 +156,7 @@ Result<const LiveRule*> Registry::Intern(const rules::CompiledRule& compiled) {
   live->has_cost = rule.cost != Cost{};
   live->reserve = rule.kind == RuleKind::kLimit ? rule.cost.reserve : 1;
   live->max_debt = rule.cost.max_debt;
+  live->settle_header = SettleHeader(rule.cost.settle);
   live->on_store_failure = rule.on_store_failure;
   if (compiled.remote()) live->remote = ForStore(compiled, &live->info);
   const bool one_word = rule.kind == RuleKind::kConcurrency ||
@@ -160,6 +182,7 @@ Result<const LiveSpec*> Registry::InternSpec(const rules::CompiledRule& compiled
   live->spec = quota.spec;
   live->config = quota.config;
   live->concurrency = quota.concurrency;
+  if (quota.spec) live->window = TimeFor(quota.spec->limit(), quota.config.rate);
   if (compiled.remote() && quota.spec) {
     live->share = ShareOf(compiled.rule.algorithm, quota.config, nodes_);
   }

@@ -80,6 +80,34 @@ TEST_F(ReloadTest, ALogKeepsWhatIsUsedWhenItsLimitChanges) {
   EXPECT_THAT(Check(), IsRefusedBy("a", Reason::kLimit));
 }
 
+TEST_F(ReloadTest, ARaisedLimitLetsWhatItAddsThroughAtOnceForALog) {
+  Rule rule = LimitRule("a", 3, minutes(1));
+  rule.algorithm = Algorithm::kSlidingLog;
+  Build({rule});
+  Spend(4);
+
+  rule.rate.limit = 5;
+  Load({rule});
+  Spend(2);
+
+  EXPECT_THAT(Check(), IsRefusedBy("a", Reason::kLimit));
+  EXPECT_EQ(CountersOf("a").passed, 5U);
+}
+
+TEST_F(ReloadTest, WarningsOfTheRulesThatWereLoadedAreTold) {
+  Rule odd = LimitRule("odd", 1, seconds(1));
+  odd.algorithm = Algorithm::kFixedWindow;
+  Build({});
+  RuleSet set;
+  set.rules = {odd, LimitRule("plain", 1, seconds(1))};
+  std::vector<std::string> warnings = {"of another set"};
+
+  ASSERT_TRUE(engine_->Load(set, &warnings).ok());
+
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_NE(warnings[0].find("\"odd\""), std::string::npos);
+}
+
 // The old window must not go on blocking.
 TEST_F(ReloadTest, AShorterWindowHoldsFromTheNextRequestOn) {
   for (const Algorithm algorithm : {Algorithm::kTokenBucket, Algorithm::kFixedWindow}) {

@@ -37,17 +37,17 @@ class RuleCounterBoard {
   RuleCounterBoard(const RuleCounterBoard&) = delete;
   RuleCounterBoard& operator=(const RuleCounterBoard&) = delete;
 
-  // Cost:     one relaxed atomic addition on a line of the calling thread; an
-  //           allocation the first time for a block of rules.
+  // Cost:     one addition on a line of the calling thread; an allocation the first
+  //           time for a block of rules.
   void Add(uint32_t account, Count count, int64_t amount = 1) noexcept {
     const Place place = PlaceOf(account);
-    std::atomic<Cells*>& block = blocks_[base::ThreadSlot()][place.block];
+    const size_t slot = base::ThreadSlot();
+    std::atomic<Cells*>& block = blocks_[slot][place.block];
     Cells* cells = block.load(std::memory_order_acquire);
     if (cells == nullptr) [[unlikely]] {
       cells = NewBlock(block, place.block);
     }
-    cells[place.index].values[static_cast<size_t>(count)].fetch_add(amount,
-                                                                    std::memory_order_relaxed);
+    base::AddInSlot(slot, cells[place.index].values[static_cast<size_t>(count)], amount);
   }
 
   // The sum over all threads, as of about now.

@@ -92,7 +92,7 @@ Step Walk::Begin(const Snapshot& snapshot, const RequestView& request,
         if (!Access(loaded, met)) return Finish();
         break;
       case RuleKind::kConcurrency:
-        Concurrency(loaded, met);
+        if (!request.skip_concurrency) Concurrency(loaded, met);
         break;
       case RuleKind::kLimit:
         compiled.remote() ? Shared(loaded, met) : LocalLimit(loaded, met);
@@ -109,7 +109,7 @@ Step Walk::Begin(const Snapshot& snapshot, const RequestView& request,
 void Walk::PeekOne(const LoadedRule& loaded, const Meeting& met) noexcept {
   as_enforced_ = true;
   if (loaded.compiled->remote()) {
-    Report(*loaded.live, {.allowed = true, .limit = loaded.spec->spec->limit()});
+    Report(*loaded.live, loaded.spec, {.allowed = true, .limit = loaded.spec->spec->limit()});
     return;
   }
   switch (loaded.compiled->rule.kind) {
@@ -149,7 +149,7 @@ bool Walk::Access(const LoadedRule& loaded, const Meeting& met) noexcept {
     return true;
   }
   if (reason == Reason::kNone) reason = Reason::kAccess;
-  const Hold::State state = Refused(rule, NeverNumbers(), reason);
+  const Hold::State state = Refused(rule, nullptr, NeverNumbers(), reason);
   if (state == Hold::State::kDegraded && !peek()) AddHold(rule, nullptr, 0).state = state;
   return refused_by_ == nullptr;
 }
@@ -161,7 +161,8 @@ bool Walk::MakeKey(const LoadedRule& loaded, const Meeting& met, uint64_t seed,
     return true;
   }
   if (state == RequestKey::State::kMissing) {
-    const Hold::State left = Refused(*loaded.live, NeverNumbers(), Reason::kMissingDimension);
+    const Hold::State left =
+        Refused(*loaded.live, nullptr, NeverNumbers(), Reason::kMissingDimension);
     if (left == Hold::State::kDegraded && !peek()) AddHold(*loaded.live, nullptr, 0).state = left;
   }
   return false;
@@ -173,8 +174,14 @@ int64_t Walk::CostFor(const LiveRule& rule) const noexcept {
 }
 
 Hold& Walk::AddHold(const LiveRule& rule, const LiveSpec* spec, int64_t cost) noexcept {
+  Hold& hold = DraftHold(rule, spec, cost);
+  ++attempt_.hold_count_;
+  return hold;
+}
+
+Hold& Walk::DraftHold(const LiveRule& rule, const LiveSpec* spec, int64_t cost) noexcept {
   FG_DCHECK(attempt_.hold_count_ < base::kRulesPerRequestMax);
-  return *new (attempt_.holds_.data() + attempt_.hold_count_++)
+  return *new (attempt_.holds_.data() + attempt_.hold_count_)
       Hold{.rule = &rule,
            .spec = spec,
            .key = {},
@@ -189,25 +196,23 @@ Hold& Walk::AddHold(const LiveRule& rule, const LiveSpec* spec, int64_t cost) no
 
 void Walk::LocalLimit(const LoadedRule& loaded, const Meeting& met) noexcept {
   const LiveRule& rule = *loaded.live;
-  Hold hold{};
+  const LiveSpec* spec = loaded.spec;
   CellRef cell;
-  hold.rule = &rule;
-  hold.cost = CostFor(rule);
-  hold.settles = attempt_.request_cost_ > 0 || rule.has_cost;
   if (rule.single != nullptr) {
-    hold.spec = loaded.spec;
     cell.single = rule.single;
   } else {
     RequestKey key;
     if (!MakeKey(loaded, met, ground_.seed, key)) return;
-    hold.spec = SpecFor(loaded, key.quota(), cell.earlier);
-    cell.key = hold.key = key.Hash();
+    spec = SpecFor(loaded, key.quota(), cell.earlier);
+    cell.key = key.Hash();
   }
-  cell.spec = &*hold.spec->spec;
+  cell.spec = &*spec->spec;
+  Hold& hold = DraftHold(rule, spec, CostFor(rule));
+  hold.key = cell.key;
   TakeRate(hold, cell);
 }
 
-// Decides on a cell and, if the request passes and goes on, keeps the hold.
+// Decides on a cell and, if the request passes and goes on, keeps the draft.
 void Walk::TakeRate(Hold& hold, const CellRef& cell) noexcept {
   const LiveRule& rule = *hold.rule;
   const bool gone = refused_by_ != nullptr;
@@ -226,10 +231,10 @@ void Walk::TakeRate(Hold& hold, const CellRef& cell) noexcept {
     Passed(hold, answer.numbers);
   } else {
     hold.receipt = {};
-    hold.state = Refused(rule, answer.numbers, ReasonOf(answer, Reason::kLimit));
+    hold.state = Refused(rule, hold.spec, answer.numbers, ReasonOf(answer, Reason::kLimit));
     if (hold.state != Hold::State::kDegraded) return;
   }
-  if (!peek() && !gone) AddHold(rule, hold.spec, hold.cost) = hold;
+  if (!peek() && !gone) ++attempt_.hold_count_;
 }
 
 void Walk::Concurrency(const LoadedRule& loaded, const Meeting& met) noexcept {
@@ -264,7 +269,7 @@ void Walk::Concurrency(const LoadedRule& loaded, const Meeting& met) noexcept {
     }
     Passed(hold, answer.numbers);
   } else {
-    hold.state = Refused(rule, answer.numbers, ReasonOf(answer, Reason::kConcurrency));
+    hold.state = Refused(rule, spec, answer.numbers, ReasonOf(answer, Reason::kConcurrency));
     if (hold.state != Hold::State::kDegraded) return;
   }
   if (!peek() && refused_by_ == nullptr) AddHold(rule, spec, cost) = hold;
@@ -310,10 +315,11 @@ void Walk::Passed(Hold& hold, const Numbers& numbers) noexcept {
   const bool least =
       so_far.rule == nullptr || numbers.remaining < so_far.remaining ||
       (numbers.remaining == so_far.remaining && numbers.reset_after > so_far.reset_after);
-  if (least) Report(rule, numbers);
+  if (least) Report(rule, hold.spec, numbers);
 }
 
-Hold::State Walk::Refused(const LiveRule& rule, const Numbers& numbers, Reason reason) noexcept {
+Hold::State Walk::Refused(const LiveRule& rule, const LiveSpec* spec, const Numbers& numbers,
+                          Reason reason) noexcept {
   Decision& decision = attempt_.decision_;
   if (rule.info.shadow && !as_enforced_) {
     if (!peek()) ground_.board.Add(rule.account, Count::kShadowRefused);
@@ -322,7 +328,7 @@ Hold::State Walk::Refused(const LiveRule& rule, const Numbers& numbers, Reason r
   if (rule.info.degrade.enabled) {
     if (!decision.degraded && refused_by_ == nullptr) {
       decision.degraded = true;
-      Report(rule, numbers);
+      Report(rule, spec, numbers);
       decision.retry_after = Duration::zero();
     }
     return Hold::State::kDegraded;
@@ -330,17 +336,18 @@ Hold::State Walk::Refused(const LiveRule& rule, const Numbers& numbers, Reason r
   if (refused_by_ == nullptr || numbers.retry_after > decision.retry_after) {
     refused_by_ = &rule;
     decision.reason = reason;
-    Report(rule, numbers);
+    Report(rule, spec, numbers);
   }
   return Hold::State::kNone;
 }
 
-void Walk::Report(const LiveRule& rule, const Numbers& numbers) noexcept {
+void Walk::Report(const LiveRule& rule, const LiveSpec* spec, const Numbers& numbers) noexcept {
   Decision& decision = attempt_.decision_;
   decision.limit = numbers.limit;
   decision.remaining = numbers.remaining;
   decision.reset_after = numbers.reset_after;
   decision.retry_after = numbers.retry_after;
+  decision.window = spec != nullptr ? spec->window : Duration::zero();
   decision.rule = &rule.info;
 }
 

@@ -66,12 +66,16 @@ class Walk {
                RequestKey& key) noexcept;
   [[nodiscard]] int64_t CostFor(const LiveRule& rule) const noexcept;
   Hold& AddHold(const LiveRule& rule, const LiveSpec* spec, int64_t cost) noexcept;
+  // The place of the next hold, not counted yet.
+  Hold& DraftHold(const LiveRule& rule, const LiveSpec* spec, int64_t cost) noexcept;
   void TakeRate(Hold& hold, const CellRef& cell) noexcept;
 
   void Passed(Hold& hold, const limit::Numbers& numbers) noexcept;
   // What the rule's refusal makes of its hold.
-  Hold::State Refused(const LiveRule& rule, const limit::Numbers& numbers, Reason reason) noexcept;
-  void Report(const LiveRule& rule, const limit::Numbers& numbers) noexcept;
+  // `spec` may be null: a refusal without a quota.
+  Hold::State Refused(const LiveRule& rule, const LiveSpec* spec, const limit::Numbers& numbers,
+                      Reason reason) noexcept;
+  void Report(const LiveRule& rule, const LiveSpec* spec, const limit::Numbers& numbers) noexcept;
 
   Step Finish() noexcept;
   void Admit() noexcept;

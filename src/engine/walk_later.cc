@@ -27,6 +27,16 @@ Numbers StoreAway(const LiveSpec& spec) noexcept {
 
 }  // namespace
 
+std::string_view Attempt::settle_header(size_t hold) const noexcept {
+  FG_DCHECK(hold < hold_count_);
+  return holds_.data()[hold].rule->settle_header;
+}
+
+void Attempt::set_actual_cost(size_t hold, int64_t units) noexcept {
+  FG_DCHECK(hold < hold_count_ && units >= 0);
+  holds_.data()[hold].actual = units;
+}
+
 Step Walk::Resume(std::span<const TakeOutcome> outcomes) noexcept {
   if (attempt_.phase_ != Attempt::Phase::kRemote) return Step::kDone;
   attempt_.due_count_ = 0;
@@ -63,7 +73,7 @@ void Walk::Answered(Hold& hold, const TakeOutcome& outcome) noexcept {
   }
   const Receipt held = hold.receipt;
   const bool taken = hold.state == Hold::State::kRemote;
-  const Hold::State left = Refused(rule, numbers, Reason::kLimit);
+  const Hold::State left = Refused(rule, hold.spec, numbers, Reason::kLimit);
   if (left == Hold::State::kNone) return;  // Undo gives back what was taken, with the rest
   if (taken) AddDue(hold, held, 0);
   hold.receipt = {};
@@ -85,11 +95,11 @@ void Walk::NotAnswered(Hold& hold) noexcept {
       Passed(hold, answer.numbers);
     } else {
       hold.receipt = {};
-      hold.state = Refused(rule, answer.numbers, Reason::kLimit);
+      hold.state = Refused(rule, hold.spec, answer.numbers, Reason::kLimit);
     }
     return;
   }
-  hold.state = Refused(rule, StoreAway(*hold.spec), Reason::kStoreFailure);
+  hold.state = Refused(rule, hold.spec, StoreAway(*hold.spec), Reason::kStoreFailure);
 }
 
 Step Walk::Finish() noexcept {
@@ -146,7 +156,7 @@ Step Walk::Continue() noexcept {
       hold.state = Hold::State::kSlot;
       ground_.board.Add(hold.rule->account, Count::kInflight, hold.cost);
     } else {
-      hold.state = Refused(*hold.rule, answer.numbers,
+      hold.state = Refused(*hold.rule, hold.spec, answer.numbers,
                            answer.full ? Reason::kOverload : Reason::kConcurrency);
     }
   }
@@ -173,8 +183,9 @@ void Walk::Settle(Outcome outcome, std::optional<int64_t> actual_cost) noexcept 
     }
     if (hold.state == Hold::State::kSlot) {
       Leave(hold, Hold::State::kNone);
-    } else if (actual_cost && hold.settles) {
-      SettleCost(hold, std::clamp<int64_t>(*actual_cost, 0, base::kCostMax));
+    } else if (hold.settles && (hold.actual >= 0 || actual_cost)) {
+      const int64_t actual = hold.actual >= 0 ? hold.actual : *actual_cost;
+      SettleCost(hold, std::clamp<int64_t>(actual, 0, base::kCostMax));
     }
   }
   attempt_.hold_count_ = 0;

@@ -105,6 +105,33 @@ TEST_F(GuardTest, CheckAtDecidesAtTheGivenTime) {
   EXPECT_TRUE(guard->CheckAt(now + seconds(1), kRequest).allowed());
 }
 
+// A decision that reads the clock twice may straddle the end of a window and disagree
+// with itself.
+TEST_F(GuardTest, ReadsTheClockOnceADecision) {
+  class CountingClock final : public Clock {
+   public:
+    [[nodiscard]] Instant Now() const noexcept override {
+      ++reads;
+      return Instant(seconds(1000) + milliseconds(reads));
+    }
+    [[nodiscard]] WallTime WallNow() const noexcept override { return {}; }
+    void SleepUntil(Instant /*until*/) const noexcept override {}
+    mutable int reads = 0;
+  };
+  const CountingClock clock;
+  RuleSet set;
+  set.rules = {LimitRule("a", 1, seconds(1)), LimitRule("b", 1, seconds(2))};
+  GuardOptions options;
+  options.clock = &clock;
+  auto guard = Guard::Create(std::move(set), options).value();
+
+  for (int decisions = 0; decisions < 3; ++decisions) {
+    const int before = clock.reads;
+    static_cast<void>(guard->Check(kRequest));
+    EXPECT_EQ(clock.reads, before + 1);
+  }
+}
+
 TEST_F(GuardTest, CheckAsyncOfLocalRulesAnswersBeforeItReturns) {
   auto guard = Make({LimitRule("a", 1, seconds(1))});
   std::optional<bool> allowed;

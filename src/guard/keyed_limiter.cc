@@ -16,6 +16,9 @@ namespace {
 
 // Keys whose cells are fetched together.
 constexpr size_t kBatch = 32;
+// How many keys before its turn a key is looked for in its first bucket, so that the
+// second, which one key in six lives in, is fetched in time.
+constexpr size_t kSecondAhead = 8;
 
 }  // namespace
 
@@ -72,7 +75,10 @@ void KeyedLimiter::TryAcquireBatch(Instant now, std::span<const std::string_view
       hashes[i] = base::HashOf(keys[begin + i], impl_->seed);
       impl_->cells->Prefetch(hashes[i]);
     }
+    for (size_t i = 0; i < std::min(count, kSecondAhead); ++i)
+      impl_->cells->PrefetchSecond(hashes[i]);
     for (size_t i = 0; i < count; ++i) {
+      if (i + kSecondAhead < count) impl_->cells->PrefetchSecond(hashes[i + kSecondAhead]);
       allowed[begin + i] = impl_->Decide(now, hashes[i], 1).allowed;
     }
   }

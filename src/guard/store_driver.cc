@@ -10,6 +10,13 @@ using engine::Attempt;
 using engine::RemoteTake;
 using engine::TakeOutcome;
 
+namespace {
+
+// More than one, so that overdue calls become fewer while new ones come.
+constexpr int kGiveUpsPerCallMax = 16;
+
+}  // namespace
+
 void StoreDriver::Answer::Copy(std::span<const TakeOutcome> from) noexcept {
   count = std::min(from.size(), outcomes.size());
   std::copy_n(from.begin(), count, outcomes.begin());
@@ -72,6 +79,8 @@ void StoreDriver::Start(std::unique_ptr<Attempt> attempt, Instant now, Done done
     return;
   }
   store_.Take(takes, now, now + deadline_, ticket, this);
+  const std::lock_guard lock(mutex_);
+  if (calls_.find(ticket) != calls_.end()) asked_.insert(ticket);
 }
 
 void StoreDriver::OnTaken(uint64_t ticket, std::span<const TakeOutcome> outcomes) noexcept {
@@ -93,6 +102,7 @@ void StoreDriver::OnTaken(uint64_t ticket, std::span<const TakeOutcome> outcomes
     }
     async = std::move(found->second.async);
     calls_.erase(found);
+    asked_.erase(ticket);
   }
   Finish(*async, outcomes, clock_.Now());
 }
@@ -105,32 +115,35 @@ void StoreDriver::Finish(AsyncCall& call, std::span<const TakeOutcome> outcomes,
 }
 
 void StoreDriver::GiveUpOn(Which which, Instant now) noexcept {
-  for (;;) {
-    uint64_t ticket = 0;
-    std::unique_ptr<AsyncCall> async;
-    BlockedCall late;  // catches an answer that comes before the store knows
-    late.given_up = true;
-    {
-      const std::lock_guard lock(mutex_);
-      const auto found = std::find_if(calls_.begin(), calls_.end(), [](const auto& entry) {
-        return entry.second.async != nullptr;
-      });
-      if (found == calls_.end()) return;
-      // The store had its deadline, and as long again to say that it failed.
-      const Instant overdue = found->second.async->deadline + deadline_;
-      if (which == Which::kOverdue && overdue >= now) return;
-      ticket = found->first;
-      async = std::move(found->second.async);
-      found->second.blocked = &late;
-    }
-    engine_.Resume(*async->attempt, {}, now);
-    const bool refused = !async->attempt->decision().allowed();
-    store_.Abandon(ticket, refused);
-    Unregister(ticket);
-    if (refused) GiveBack(async->attempt->remote_takes(), late.late.view(), now);
-    PassOnDues(*async->attempt, now);
-    async->done(async->attempt->decision());
+  for (int i = 0; which == Which::kAll || i < kGiveUpsPerCallMax; ++i)
+    if (!GiveUpOnOldest(which, now)) return;
+}
+
+bool StoreDriver::GiveUpOnOldest(Which which, Instant now) noexcept {
+  uint64_t ticket = 0;
+  std::unique_ptr<AsyncCall> async;
+  BlockedCall late;  // catches an answer that comes before the store knows
+  late.given_up = true;
+  {
+    const std::lock_guard lock(mutex_);
+    if (asked_.empty()) return false;
+    ticket = *asked_.begin();
+    Call& call = calls_.find(ticket)->second;
+    // The store had its deadline, and as long again to say that it failed.
+    const Instant overdue = call.async->deadline + deadline_;
+    if (which == Which::kOverdue && overdue >= now) return false;
+    async = std::move(call.async);
+    call.blocked = &late;
+    asked_.erase(asked_.begin());
   }
+  engine_.Resume(*async->attempt, {}, now);
+  const bool refused = !async->attempt->decision().allowed();
+  store_.Abandon(ticket, refused);
+  Unregister(ticket);
+  if (refused) GiveBack(async->attempt->remote_takes(), late.late.view(), now);
+  PassOnDues(*async->attempt, now);
+  async->done(async->attempt->decision());
+  return true;
 }
 
 void StoreDriver::GiveBack(std::span<const RemoteTake> takes, std::span<const TakeOutcome> outcomes,

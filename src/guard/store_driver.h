@@ -3,6 +3,10 @@
 // Takes an attempt's remote takes through a QuotaStore: blocking up to a deadline,
 // or with a callback.
 //
+// The deadline of a call with a callback is the store's to keep: its contract is to
+// answer by then, as failed if need be, and nothing here wakes up by itself.  Against a
+// store that breaks its word, every call also looks whether older ones are overdue.
+//
 // A store that answers late, twice, or never can neither change a decision that was
 // made nor keep units of a request that was refused:
 //   answers in time               the decision
@@ -19,6 +23,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <span>
 
 #include "flowguard/clock.h"
@@ -45,9 +50,13 @@ class StoreDriver final : public engine::TakeSink {
 
   // Asks for attempt.remote_takes() and resumes the attempt, blocking at most the
   // deadline.  Requires: attempt.remote_pending().
+  // Time: blocks by the process's steady clock, whatever the Clock, for a thread sleeps
+  // in real time; the store is given `now` and a deadline on the line of the Clock.
   void Run(engine::Attempt& attempt, Instant now) noexcept;
 
-  // The same without blocking.
+  // The same without blocking; `done` runs once, when the store answers.  A call that
+  // it leaves overdue for as long again as the deadline is ended, as failed, by a later
+  // Run or Start, or by the destructor.
   void Start(std::unique_ptr<engine::Attempt> attempt, Instant now, Done done);
 
   // Passes on what a step left to be given back or charged.
@@ -86,9 +95,11 @@ class StoreDriver final : public engine::TakeSink {
   // Moves from `call` on success.  False: kStoreCallsMax are out already.
   bool Register(uint64_t ticket, Call& call) noexcept;
   void Unregister(uint64_t ticket) noexcept;
-  // Ends async calls as failed.
+  // Ends async calls as failed: a few that are overdue, or all.
+  // Cost: constant while the oldest is not overdue.
   enum class Which : uint8_t { kOverdue, kAll };
   void GiveUpOn(Which which, Instant now) noexcept;
+  bool GiveUpOnOldest(Which which, Instant now) noexcept;
   void GiveBack(std::span<const engine::RemoteTake> takes,
                 std::span<const engine::TakeOutcome> outcomes, Instant now) noexcept;
 
@@ -98,7 +109,10 @@ class StoreDriver final : public engine::TakeSink {
   const Duration deadline_;
   std::atomic<uint64_t> next_ticket_{1};
   std::mutex mutex_;
-  std::map<uint64_t, Call> calls_;  // by age; under mutex_
+  std::map<uint64_t, Call> calls_;  // under mutex_
+  // Tickets of async calls that may be given up, the oldest first; under mutex_.  Not
+  // those that the store is still being asked: it looks at their attempts.
+  std::set<uint64_t> asked_;
 };
 
 }  // namespace flowguard::guard

@@ -6,6 +6,7 @@
 #include "guard/store_driver.h"
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -188,6 +189,93 @@ TEST_F(StoreDriverTest, AnAsyncCallWithoutAnAnswerEndsWithTheNextCallOrTheGuard)
 
   EXPECT_EQ(reasons.size(), 2u);
   EXPECT_EQ(store_.Held(), 0);
+}
+
+// A call ends a few overdue ones, not all that have gathered.
+TEST_F(StoreDriverTest, ACallGivesUpOnABoundedNumberOfOthers) {
+  auto guard = Make({SharedRule("shared", 100, seconds(1))});
+  int done = 0;
+  for (int i = 0; i < 20; ++i) {
+    store_.Next(Script::kWhenTold);
+    guard->CheckAsync(kRequest, [&done](const Decision&) { ++done; });
+  }
+  clock_.Advance(milliseconds(5));
+
+  EXPECT_THAT(guard->Check(kRequest), IsAllowed());
+  EXPECT_EQ(done, 16);
+  EXPECT_THAT(guard->Check(kRequest), IsAllowed());
+  EXPECT_EQ(done, 20);
+}
+
+// Those that are not overdue may still be answered.
+TEST_F(StoreDriverTest, OnlyOverdueCallsAreGivenUp) {
+  auto guard = Make({SharedRule("shared", 100, seconds(1))});
+  std::vector<int> done;
+  for (int i = 0; i < 2; ++i) {
+    store_.Next(Script::kWhenTold);
+    guard->CheckAsync(kRequest, [&done, i](const Decision&) { done.push_back(i); });
+    clock_.Advance(milliseconds(3));
+  }
+
+  EXPECT_THAT(guard->Check(kRequest), IsAllowed());
+  EXPECT_EQ(done, std::vector{0});
+  store_.AnswerAll();
+  EXPECT_EQ(done, (std::vector{0, 1}));
+}
+
+// Does something in the middle of each Take.
+class BusyStore final : public engine::QuotaStore {
+ public:
+  explicit BusyStore(FakeQuotaStore& store) : store_(store) {}
+
+  std::function<void()> before_copying;
+
+  void Take(std::span<const engine::RemoteTake> takes, Instant now, Instant deadline,
+            uint64_t ticket, engine::TakeSink* sink) noexcept override {
+    if (const auto act = std::exchange(before_copying, nullptr)) act();
+    store_.Take(takes, now, deadline, ticket, sink);
+  }
+  void Abandon(uint64_t ticket, bool refused) noexcept override { store_.Abandon(ticket, refused); }
+  void GiveBack(const engine::RemoteTake& take, const limit::Receipt& receipt,
+                Instant now) noexcept override {
+    store_.GiveBack(take, receipt, now);
+  }
+  void Charge(const engine::RemoteTake& take, int64_t units, Instant now) noexcept override {
+    store_.Charge(take, units, now);
+  }
+  [[nodiscard]] int Nodes() const noexcept override { return store_.Nodes(); }
+
+ private:
+  FakeQuotaStore& store_;
+};
+
+// Rules out: the end of an overdue call freeing what the store is still copying.
+TEST_F(StoreDriverTest, ACallIsNotGivenUpWhileTheStoreIsBeingAsked) {
+  BusyStore busy(store_);
+  RuleSet set;
+  set.rules = {SharedRule("shared", 5, seconds(1))};
+  GuardOptions options;
+  options.clock = &clock_;
+  options.store = &busy;
+  options.store_deadline = milliseconds(2);
+  auto guard = Guard::Create(std::move(set), options);
+  ASSERT_TRUE(guard.ok()) << guard.error().message;
+  int done = 0;
+  int done_within = -1;
+  busy.before_copying = [&] {
+    clock_.Advance(milliseconds(50));
+    EXPECT_TRUE((*guard)->Check(kRequest).allowed());
+    done_within = done;
+  };
+  store_.Next(Script::kAtOnce);
+  store_.Next(Script::kWhenTold);
+
+  (*guard)->CheckAsync(kRequest, [&done](const Decision&) { ++done; });
+  EXPECT_EQ(done_within, 0);
+  EXPECT_EQ(done, 0);
+  EXPECT_THAT((*guard)->Check(kRequest), IsAllowed());
+
+  EXPECT_EQ(done, 1);
 }
 
 TEST_F(StoreDriverTest, ManyThreadsThroughAStoreAdmitExactlyItsLimit) {

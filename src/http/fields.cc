@@ -9,37 +9,35 @@
 namespace flowguard::http {
 namespace {
 
-// True when `encoded`, with %XX and '+' decoded, equals `plain`.
+// Takes the first byte of `encoded`, which is not empty, with %XX and '+' decoded.
+char TakeDecoded(std::string_view& encoded) noexcept {
+  const int byte = EscapedByte(encoded);
+  const char raw = encoded.front();
+  encoded.remove_prefix(byte >= 0 ? 3 : 1);
+  if (byte >= 0) return static_cast<char>(byte);
+  return raw == '+' ? ' ' : raw;
+}
+
+// True when `encoded`, decoded, equals `plain`.
 bool DecodesTo(std::string_view encoded, std::string_view plain) noexcept {
-  size_t at = 0;
-  for (const char wanted : plain) {
-    if (at == encoded.size()) return false;
-    char c = encoded[at];
-    if (const int byte = EscapedByte(encoded.substr(at)); byte >= 0) {
-      c = static_cast<char>(byte);
-      at += 3;
-    } else {
-      if (c == '+') c = ' ';
-      ++at;
-    }
-    if (c != wanted) return false;
-  }
-  return at == encoded.size();
+  for (const char wanted : plain)
+    if (encoded.empty() || TakeDecoded(encoded) != wanted) return false;
+  return encoded.empty();
+}
+
+bool DecodeToTheSame(std::string_view a, std::string_view b) noexcept {
+  if (a == b) return true;
+  while (!a.empty() && !b.empty())
+    if (TakeDecoded(a) != TakeDecoded(b)) return false;
+  return a.empty() && b.empty();
 }
 
 FieldValue Decode(std::string_view encoded, std::span<char> scratch) noexcept {
   if (encoded.find_first_of("%+") == std::string_view::npos) return {FieldStatus::kFound, encoded};
   size_t written = 0;
-  for (size_t at = 0; at < encoded.size(); ++written) {
+  while (!encoded.empty()) {
     if (written == scratch.size()) return {FieldStatus::kTooLong, {}};
-    const int byte = EscapedByte(encoded.substr(at));
-    if (byte >= 0) {
-      scratch[written] = static_cast<char>(byte);
-      at += 3;
-    } else {
-      scratch[written] = encoded[at] == '+' ? ' ' : encoded[at];
-      ++at;
-    }
+    scratch[written++] = TakeDecoded(encoded);
   }
   return {FieldStatus::kFound, {scratch.data(), written}};
 }
@@ -48,6 +46,11 @@ std::string_view TrimBlanks(std::string_view text) noexcept {
   const size_t first = text.find_first_not_of(" \t");
   if (first == std::string_view::npos) return {};
   return text.substr(first, text.find_last_not_of(" \t") - first + 1);
+}
+
+std::string_view WithoutQuotes(std::string_view text) noexcept {
+  const bool quoted = text.size() >= 2 && text.front() == '"' && text.back() == '"';
+  return quoted ? text.substr(1, text.size() - 2) : text;
 }
 
 bool Matches(const wire::Header& line, std::string_view lower_name) noexcept {
@@ -89,7 +92,8 @@ FieldValue FindHeader(const wire::HeaderList& headers, std::string_view lower_na
 }
 
 FieldValue FindCookie(const wire::HeaderList& headers, std::string_view name) noexcept {
-  if (!headers.Has(wire::KnownHeader::kCookie)) return {};
+  FieldValue found;
+  if (!headers.Has(wire::KnownHeader::kCookie)) return found;
   for (const wire::Header& line : headers.all()) {
     if (line.known != wire::KnownHeader::kCookie) continue;
     std::string_view rest = line.value;
@@ -100,26 +104,30 @@ FieldValue FindCookie(const wire::HeaderList& headers, std::string_view name) no
       const size_t equals = pair.find('=');
       if (equals == std::string_view::npos) continue;
       if (TrimBlanks(pair.substr(0, equals)) != name) continue;
-      std::string_view value = TrimBlanks(pair.substr(equals + 1));
-      if (value.size() >= 2 && value.front() == '"' && value.back() == '"')
-        value = value.substr(1, value.size() - 2);
-      return {FieldStatus::kFound, value};
+      const std::string_view value = WithoutQuotes(TrimBlanks(pair.substr(equals + 1)));
+      if (found.status == FieldStatus::kFound && value != found.value)
+        return {FieldStatus::kAmbiguous, {}};
+      found = {FieldStatus::kFound, value};
     }
   }
-  return {};
+  return found;
 }
 
 FieldValue FindQueryParameter(std::string_view query, std::string_view name,
                               std::span<char> scratch) noexcept {
+  FieldValue found;  // as it came
   while (!query.empty()) {
     const size_t end = std::min(query.find('&'), query.size());
     const std::string_view pair = query.substr(0, end);
     query.remove_prefix(std::min(end + 1, query.size()));
     const size_t equals = std::min(pair.find('='), pair.size());
     if (pair.empty() || !DecodesTo(pair.substr(0, equals), name)) continue;
-    return Decode(pair.substr(std::min(equals + 1, pair.size())), scratch);
+    const std::string_view value = pair.substr(std::min(equals + 1, pair.size()));
+    if (found.status == FieldStatus::kFound && !DecodeToTheSame(value, found.value))
+      return {FieldStatus::kAmbiguous, {}};
+    found = {FieldStatus::kFound, value};
   }
-  return {};
+  return found.status == FieldStatus::kFound ? Decode(found.value, scratch) : found;
 }
 
 }  // namespace flowguard::http

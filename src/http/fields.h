@@ -17,7 +17,7 @@ namespace flowguard::http {
 enum class FieldStatus : uint8_t {
   kAbsent,
   kFound,      // value may be empty
-  kAmbiguous,  // several lines that differ: the upstream may read another than we do
+  kAmbiguous,  // several values that differ: the upstream may read another than we do
   kTooLong,    // does not fit the scratch space once decoded or joined
 };
 
@@ -38,14 +38,16 @@ enum class RepeatedLines : uint8_t {
 [[nodiscard]] FieldValue FindHeader(const wire::HeaderList& headers, std::string_view lower_name,
                                     RepeatedLines repeated, std::span<char> scratch) noexcept;
 
-// The first cookie of that name over all Cookie lines (servers put the more specific one
-// first); quotes around the value are taken off.  Names are compared exactly.
+// The cookie of that name over all Cookie lines; quotes around the value are taken off.
+// Names are compared exactly.  Several that are equal are one, several that differ are
+// kAmbiguous.
 [[nodiscard]] FieldValue FindCookie(const wire::HeaderList& headers,
                                     std::string_view name) noexcept;
 
-// The first parameter of that name in a raw query ("a=1&b=2"), percent and '+' decoded;
-// names are decoded before they are compared.  A broken escape stands for itself.  A
-// name without '=' has the empty value.
+// The parameter of that name in a raw query ("a=1&b=2"), percent and '+' decoded; names
+// are decoded before they are compared.  A broken escape stands for itself.  A name
+// without '=' has the empty value.  Several that are equal once decoded are one, several
+// that differ are kAmbiguous.
 [[nodiscard]] FieldValue FindQueryParameter(std::string_view query, std::string_view name,
                                             std::span<char> scratch) noexcept;
 

@@ -80,7 +80,7 @@ TEST_F(FieldsTest, HeaderValuesAreTakenByteByByte) {
 
 TEST_F(FieldsTest, CookiesAreFoundByTheirWholeName) {
   const auto& headers =
-      Parse("Cookie: xsid=1; sid2=2;sid=\"three\" ; sid=4\r\nCookie: late=5; =6; bare\r\n");
+      Parse("Cookie: xsid=1; sid2=2;sid=\"three\" \r\nCookie: late=5; =6; bare\r\n");
 
   EXPECT_EQ(FindCookie(headers, "sid").value, "three");
   EXPECT_EQ(FindCookie(headers, "late").value, "5");
@@ -89,12 +89,38 @@ TEST_F(FieldsTest, CookiesAreFoundByTheirWholeName) {
 }
 
 TEST_F(FieldsTest, QueryParametersAreDecoded) {
-  EXPECT_EQ(FindQueryParameter("a=1&token=x%2By+z&token=2", "token", scratch_).value, "x+y z");
+  EXPECT_EQ(FindQueryParameter("a=1&token=x%2By+z&b=2", "token", scratch_).value, "x+y z");
   EXPECT_EQ(FindQueryParameter("t%6Fken=1", "token", scratch_).value, "1");
   EXPECT_EQ(FindQueryParameter("xtoken=1&token2=2", "token", scratch_).status,
             FieldStatus::kAbsent);
   EXPECT_EQ(FindQueryParameter("a=b=c", "a", scratch_).value, "b=c");
   EXPECT_EQ(FindQueryParameter("a=%zz%4", "a", scratch_).value, "%zz%4");
+}
+
+// Rules out: a fresh bucket for each request, by a value in front of the one that the
+// upstream reads.
+TEST_F(FieldsTest, DifferingRepeatsOfAParameterAreAmbiguous) {
+  for (const char* query : {"id=0&id=victim", "id=victim&id=0", "id&id=victim", "id=a&x&i%64=b",
+                            "id=a&id=A", "id=a&id=a&id=ab", "id=%zz&id=%zy"}) {
+    EXPECT_EQ(FindQueryParameter(query, "id", scratch_).status, FieldStatus::kAmbiguous) << query;
+    EXPECT_EQ(FindQueryParameter(query, "id", {}).status, FieldStatus::kAmbiguous) << query;
+  }
+  const FieldValue equal = FindQueryParameter("id=a+b&id=a%20b&i%64=%61 b", "id", scratch_);
+  EXPECT_EQ(equal.status, FieldStatus::kFound);
+  EXPECT_EQ(equal.value, "a b");
+  EXPECT_EQ(FindQueryParameter("id&id=&id", "id", scratch_).status, FieldStatus::kFound);
+}
+
+TEST_F(FieldsTest, DifferingRepeatsOfACookieAreAmbiguous) {
+  for (const char* lines :
+       {"Cookie: sid=0; sid=victim\r\n", "Cookie: sid=0\r\nCookie: a=1; sid=victim\r\n",
+        "Cookie: sid=; sid=victim\r\n", "Cookie: sid=a; sid=A\r\n"}) {
+    EXPECT_EQ(FindCookie(Parse(lines), "sid").status, FieldStatus::kAmbiguous) << lines;
+  }
+  const FieldValue equal =
+      FindCookie(Parse("Cookie: sid=a; sid=\"a\"\r\nCookie: sid=a\r\n"), "sid");
+  EXPECT_EQ(equal.status, FieldStatus::kFound);
+  EXPECT_EQ(equal.value, "a");
 }
 
 TEST_F(FieldsTest, AnUndecodedParameterIsNotCopiedAndHasNoBound) {

@@ -85,8 +85,9 @@ void Responder::Done() noexcept {
   session_.FinishResponse(session_.keep_alive());
 }
 
-Deferred Responder::Defer() noexcept {
+Deferred Responder::Defer(void* waiter) noexcept {
   answered_ = true;
+  session_.set_context(waiter);
   return Deferred(session_.ref());
 }
 
@@ -97,16 +98,32 @@ bool Deferred::waiting() const noexcept {
 void Deferred::Send(int status, std::string_view content_type, std::string_view body,
                     std::string_view extra_lines) noexcept {
   if (!waiting()) return;
+  std::string text;
+  AppendAnswer(*ref_.session, {status, content_type, body, extra_lines}, keep_alive(), text);
+  SendWhole(text);
+}
+
+std::string_view Deferred::date_line() const noexcept {
+  return ref_.session->server().DateLine();
+}
+
+bool Deferred::head_only() const noexcept {
+  return ref_.session->head_only();
+}
+
+bool Deferred::keep_alive() const noexcept {
+  return ref_.session->keep_alive();
+}
+
+void Deferred::SendWhole(std::string_view answer) noexcept {
+  if (!waiting()) return;
   ServerSession& session = *ref_.session;
-  const bool keep = session.keep_alive();
   if (session.corked()) {
-    AppendAnswer(session, {status, content_type, body, extra_lines}, keep, session.cork());
+    session.cork().append(answer);
   } else {
-    std::string text;
-    AppendAnswer(session, {status, content_type, body, extra_lines}, keep, text);
-    session.Write(text);
+    session.Write(answer);
   }
-  session.FinishResponse(keep);
+  session.FinishResponse(session.keep_alive());
 }
 
 }  // namespace flowguard::http

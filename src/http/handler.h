@@ -53,6 +53,14 @@ class Deferred {
   void Send(int status, std::string_view content_type, std::string_view body,
             std::string_view extra_lines = {}) noexcept;
 
+  // As those of Responder, for who writes the whole answer himself.
+  // Requires: waiting().
+  [[nodiscard]] std::string_view date_line() const noexcept;
+  [[nodiscard]] bool head_only() const noexcept;
+  [[nodiscard]] bool keep_alive() const noexcept;
+  // `answer`: everything from the status line to the end of the body.
+  void SendWhole(std::string_view answer) noexcept;
+
  private:
   SessionRef ref_;
 };
@@ -86,8 +94,9 @@ class Responder {
   [[nodiscard]] std::string& out() noexcept;
   void Done() noexcept;
 
-  // The answer comes later, through what is returned.
-  [[nodiscard]] Deferred Defer() noexcept;
+  // The answer comes later, through what is returned.  `waiter`: what Handler::OnGone is
+  // called with if the client leaves before; null: it is not called.
+  [[nodiscard]] Deferred Defer(void* waiter = nullptr) noexcept;
 
   [[nodiscard]] bool answered() const noexcept { return answered_; }
   // No connection reuse after this answer.  Call it before keep_alive() is asked.
@@ -105,6 +114,11 @@ class Handler {
   // Views live until Handle returns.  `body` is decoded and whole.
   virtual void Handle(const wire::RequestHead& head, std::string_view body, const PeerInfo& peer,
                       Responder& responder) noexcept = 0;
+
+  // The client left before the answer that was deferred with `waiter` (not null) was
+  // sent, or was cut off at the end of a drain; that answer goes nowhere.  Not called
+  // when the server is destroyed.
+  virtual void OnGone(void* /*waiter*/) noexcept {}
 };
 
 }  // namespace flowguard::http

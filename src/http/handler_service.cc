@@ -49,7 +49,10 @@ size_t HandlerService::OnBody(ServerSession& session, std::string_view raw, bool
 }
 
 void HandlerService::OnGone(ServerSession& session) noexcept {
-  if (auto* const gathering = static_cast<Gathering*>(session.context())) Return(gathering);
+  if (session.context() == nullptr) return;
+  // Whole requests are with the handler, others are being gathered.
+  if (session.body_done()) return handler_.OnGone(session.context());
+  Return(static_cast<Gathering*>(session.context()));
 }
 
 void HandlerService::Call(ServerSession& session, const wire::RequestHead& head,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Any target normalises to a fixed point without "//" and dot segments; any address
-// text means the same address after it has been written out again.
+// Any target normalises to a fixed point without "//" and dot segments, be its escaped
+// separators decoded or not; any address text means the same address after it has been
+// written out again.
 #include <array>
 #include <cstdint>
 #include <string>
@@ -38,6 +39,16 @@ void CheckPath(std::string_view target, const PathOptions& options) {
   const std::string closed = std::string(once.path) + "/";
   FG_CHECK(closed.find("/../") == std::string::npos);
   FG_CHECK(closed.find("/./") == std::string::npos);
+  // Nor where an upstream decodes separators that are data here.
+  std::string decoded = closed;
+  for (size_t i = 0; i + 3 <= decoded.size(); ++i) {
+    const std::string_view here = std::string_view(decoded).substr(i, 3);
+    if (here == "%2F" || here == "%5C") decoded.replace(i, 3, "/");
+  }
+  if (decoded != closed) {
+    FG_CHECK(decoded.find("/../") == std::string::npos);
+    FG_CHECK(decoded.find("/./") == std::string::npos);
+  }
   if (options.merge_slashes) FG_CHECK(once.path.find("//") == std::string_view::npos);
 }
 

@@ -40,9 +40,8 @@ bool IsUpper(char c) noexcept {
   return c >= 'A' && c <= 'Z';
 }
 
-// The target without scheme, authority, query and fragment; `query` is set.
+// The target without scheme, authority and query; `query` is set.
 std::string_view PathPart(std::string_view target, std::string_view& query) noexcept {
-  target = target.substr(0, target.find('#'));
   const size_t question = target.find('?');
   if (question != std::string_view::npos) {
     query = target.substr(question + 1);
@@ -87,6 +86,7 @@ class Builder {
       at += raw == '%' ? 3 : 1;
       Take(static_cast<char>(byte), raw == '%');
     }
+    EndPiece(/*at_data=*/false);
     EndSegment(/*last=*/true);
     return status_;
   }
@@ -100,7 +100,9 @@ class Builder {
   }
 
   void Take(char c, bool escaped) noexcept {
-    if (IsSeparator(c, escaped)) {
+    const bool separator = IsSeparator(c, escaped);
+    TakeForDots(c, separator);
+    if (separator) {
       if (started_) EndSegment(/*last=*/false);
       started_ = true;
       in_parameters_ = false;
@@ -118,6 +120,26 @@ class Builder {
     } else {
       PutEscaped(c);
     }
+  }
+
+  // Counts the dots of the piece between two separators, whether they separate here or
+  // are data that an upstream may decode and separate by.  Parameters do not count.
+  void TakeForDots(char c, bool separator) noexcept {
+    if (separator || c == '/' || c == '\\') {
+      EndPiece(/*at_data=*/!separator);
+    } else if (c == ';') {
+      piece_done_ = true;
+    } else if (!piece_done_) {
+      dots_ = c == '.' && dots_ < kNoDotSegment ? dots_ + 1 : kNoDotSegment;
+    }
+  }
+
+  void EndPiece(bool at_data) noexcept {
+    const bool is_dot_segment = dots_ > 0 && dots_ < kNoDotSegment;
+    if (is_dot_segment && (at_data || behind_data_)) status_ = PathStatus::kBad;
+    behind_data_ = at_data;
+    piece_done_ = false;
+    dots_ = 0;
   }
 
   // A segment is whole: takes back what "." and ".." and empty segments undo.  buffer_
@@ -166,6 +188,10 @@ class Builder {
   size_t segment_ = 0;  // where the current segment begins, behind its '/'
   bool started_ = false;
   bool in_parameters_ = false;
+  static constexpr int kNoDotSegment = 3;  // dots, or another character
+  int dots_ = 0;                           // of the current piece
+  bool piece_done_ = false;                // the piece's parameters have begun
+  bool behind_data_ = false;               // the piece begins at a separator that is data
   PathStatus status_ = PathStatus::kOk;
 };
 
@@ -174,6 +200,7 @@ class Builder {
 NormalisedPath NormalisePath(std::string_view target, const PathOptions& options,
                              std::span<char> buffer) noexcept {
   NormalisedPath result;
+  if (target.find('#') != std::string_view::npos) return result;
   const std::string_view path = PathPart(target, result.query);
   if (path.empty() || path == "*") {
     result.status = target.empty() ? PathStatus::kBad : PathStatus::kOk;

@@ -5,11 +5,16 @@
 // The normalised path is for matching and for keys.  What goes upstream is the target
 // as it came, unless the server is told to forward the normalised one.
 //
-// Always: query and fragment cut off; an absolute target reduced to its path; escapes
+// Always: the query cut off; an absolute target reduced to its path; escapes
 // of bytes that may stand for themselves decoded, exactly once ("%2561" stays "%2561");
 // other escapes in upper case; raw bytes that no URI may hold escaped; dot segments
 // removed, "%2e" included, never above the root.  The result is itself a valid path,
 // and normalising it again changes nothing.
+//
+// Refused, since no honest client sends it and upstreams read it in more than one way:
+// '#' anywhere in the target (it has no fragment; some cut one off, some do not), and a
+// dot segment at an escaped separator that is data ("/x/..%2Flogin"), which climbs where
+// the upstream decodes before it resolves dots.
 #pragma once
 
 #include <cstddef>
@@ -38,7 +43,8 @@ struct PathOptions {
 
 enum class PathStatus : uint8_t {
   kOk,
-  kBad,      // 400: a broken escape, a control byte (raw or escaped), a raw backslash
+  kBad,      // 400: a broken escape, a control byte (raw or escaped), a raw backslash, '#',
+             // a dot segment at an escaped separator that is data
   kTooLong,  // 414: longer than the buffer
 };
 

@@ -33,7 +33,6 @@ TEST(PathTest, EverySpellingOfLoginIsLogin) {
                              "/login;",
                              "/;a/login",
                              "/login?x=1",
-                             "/login#top",
                              "/login/.",
                              "/%2e/login",
                              "/a/%2E%2e/login",
@@ -70,9 +69,49 @@ TEST(PathTest, AnEscapedSlashIsNoSeparatorUnlessConfigured) {
   separates.encoded_slash_separates = true;
 
   EXPECT_EQ(Normal("/api%2fadmin"), "/api%2Fadmin");
-  EXPECT_EQ(Normal("/api%2f..%2fx"), "/api%2F..%2Fx");
+  EXPECT_EQ(Normal("/api%2f...%2fx.%2f.y"), "/api%2F...%2Fx.%2F.y");
   EXPECT_EQ(Normal("/api%2fadmin", separates), "/api/admin");
   EXPECT_EQ(Normal("/api%2f..%2fx", separates), "/x");
+}
+
+// Rules out: a target that climbs out of its rule's path in an upstream that decodes
+// separators before it resolves dots, while we take them for data.
+TEST(PathTest, ADotSegmentAtAnEscapedSeparatorIsBad) {
+  for (const char* target :
+       {"/x/..%2flogin", "/x/%2e%2e%2Flogin", "/x/.%2e%2flogin", "/x/.%2flogin", "/x%2f../login",
+        "/x%2f..", "/x%2f.", "/api%2f..%2fx", "/x/..%5clogin", "/x/..%5C", "/x%5c.%2e/login",
+        "/x/..;%2flogin", "/x/..;p=1%2flogin", "/x/..%3bp%2flogin", "/x;%2f..%2flogin",
+        "/x;p%2f..;q/login"}) {
+    EXPECT_EQ(Normal(target), "bad") << target;
+    PathOptions keep;
+    keep.drop_parameters = false;
+    keep.merge_slashes = false;
+    EXPECT_EQ(Normal(target, keep), "bad") << target;
+  }
+  PathOptions slash;
+  slash.backslash = Backslash::kSlash;
+  EXPECT_EQ(Normal("/x/..%2flogin", slash), "bad");
+  PathOptions separates;
+  separates.encoded_slash_separates = true;
+  EXPECT_EQ(Normal("/x/..%2flogin", separates), "/login");
+  EXPECT_EQ(Normal("/x/..%5clogin", separates), "bad");
+}
+
+TEST(PathTest, AnEscapedSeparatorAwayFromDotSegmentsIsData) {
+  EXPECT_EQ(Normal("/x/../a%2fb"), "/a%2Fb");
+  EXPECT_EQ(Normal("/a%2f/../b"), "/b");
+  EXPECT_EQ(Normal("/v1.2%2f.hidden%2f..."), "/v1.2%2F.hidden%2F...");
+  EXPECT_EQ(Normal("/a%2f;..%2fb"), "/a%2F");
+}
+
+// Rules out: a '#' that we cut off and the upstream, which is sent the target as it
+// came, does not ("/login#" is no "/login" there, or "/#/../login" is one).
+TEST(PathTest, ANumberSignIsBadWhereverItStands) {
+  for (const char* target : {"/#", "/login#top", "/#/../login", "/login?x=1#y", "/a#?x", "*#",
+                             "http://example.com#/login", "#"}) {
+    EXPECT_EQ(Normal(target), "bad") << target;
+  }
+  EXPECT_EQ(Normal("/a%23b"), "/a%23b");
 }
 
 TEST(PathTest, BrokenEscapesAndControlsAreBad) {
@@ -123,6 +162,7 @@ TEST(PathTest, RootAndSpecialForms) {
   EXPECT_EQ(Normal("*"), "*");
   EXPECT_EQ(Normal("http://example.com"), "/");
   EXPECT_EQ(Normal("http://example.com?a=/b"), "/");
+  EXPECT_EQ(Normal("http://h?/login"), "/");
   EXPECT_EQ(Normal("/..."), "/...");
   EXPECT_EQ(Normal("/.a/..b/c."), "/.a/..b/c.");
 }
@@ -130,8 +170,8 @@ TEST(PathTest, RootAndSpecialForms) {
 TEST(PathTest, TheQueryIsLeftAsItCame) {
   std::array<char, 64> buffer;
 
-  EXPECT_EQ(NormalisePath("/a/./b?x=%zz/../&y#f", {}, buffer).query, "x=%zz/../&y");
-  EXPECT_EQ(NormalisePath("/a#f?x", {}, buffer).query, "");
+  EXPECT_EQ(NormalisePath("/a/./b?x=%zz/../&y", {}, buffer).query, "x=%zz/../&y");
+  EXPECT_EQ(NormalisePath("http://h?/login", {}, buffer).query, "/login");
 }
 
 TEST(PathTest, ANormalPathIsNotCopied) {

@@ -93,6 +93,7 @@ void Server::OnDrainTimer() noexcept {
   for (ServerSession* session = live_; session != nullptr;) {
     ServerSession* const next = session->next_;
     if (all) {
+      if (session->in_progress()) Bump<uint64_t>(counters_.cut_off);
       session->Gone();
     } else if (session->phase_ == ServerSession::Phase::kIdle && !session->readable_) {
       session->StartLinger();

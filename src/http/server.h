@@ -48,6 +48,7 @@ struct ServerCounters {
   std::atomic<uint64_t> bad_requests{0};  // answered 4xx/5xx by the session itself
   std::atomic<uint64_t> timeouts{0};      // slow heads, bodies and readers
   std::atomic<uint64_t> aborted{0};       // clients that left before their answer's end
+  std::atomic<uint64_t> cut_off{0};       // requests that the end of a drain broke off
   std::atomic<uint64_t> bytes_in{0};
   std::atomic<uint64_t> bytes_out{0};
 };
@@ -71,7 +72,8 @@ class Server final : public net::Acceptor {
   Result<net::Address> Listen(const net::Address& address);
 
   // Accepts no more; the next answer on every connection closes it, idle ones are
-  // closed after drain_idle, everything that is left after `grace`.
+  // closed after drain_idle, everything that is left after `grace`; what was in progress
+  // then is counted as cut off.
   void Drain(Duration grace) noexcept;
   [[nodiscard]] bool draining() const noexcept { return draining_; }
   // No connection is left.

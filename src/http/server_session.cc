@@ -287,8 +287,9 @@ bool ServerSession::PumpBody() noexcept {
     }
     return false;
   }
+  // While part of an answer is unsent, the timer is that of the client's reading.
   if (bytes == 0 && !last) {
-    Arm(server_.options_.body_timeout);
+    if (out_.empty()) Arm(server_.options_.body_timeout);
     return false;
   }
   const uint64_t serial = serial_;
@@ -302,7 +303,7 @@ bool ServerSession::PumpBody() noexcept {
   }
   if (last) {
     body_ = BodyState::kDone;
-    timer_.Disarm();
+    if (out_.empty()) timer_.Disarm();
   }
   const size_t taken = server_.service_.OnBody(*this, raw, last);
   if (serial_ != serial || phase_ != Phase::kRequest || taken == bytes) return true;
@@ -314,7 +315,7 @@ bool ServerSession::PumpBody() noexcept {
   }
   body_ = BodyState::kFlowing;
   blocked_ = true;
-  timer_.Disarm();
+  if (out_.empty()) timer_.Disarm();
   return false;
 }
 

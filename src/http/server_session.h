@@ -127,6 +127,10 @@ class ServerSession final : public net::Watcher {
 
   // input
   [[nodiscard]] bool WantsInput() const noexcept;
+  // A request is with the service, or part of an answer was not sent yet.
+  [[nodiscard]] bool in_progress() const noexcept {
+    return phase_ == Phase::kRequest || phase_ == Phase::kTunnel || !out_.empty();
+  }
   void Continue() noexcept;
   void ReadInput() noexcept;
   void OnInputEnd() noexcept;

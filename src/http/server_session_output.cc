@@ -83,7 +83,11 @@ void ServerSession::OnFlushed() noexcept {
   switch (phase_) {
     case Phase::kRequest:
     case Phase::kTunnel:
-      timer_.Disarm();
+      if (phase_ == Phase::kRequest && body_ == BodyState::kFlowing && !blocked_) {
+        Arm(server_.options_.body_timeout);
+      } else {
+        timer_.Disarm();
+      }
       return server_.service_.OnDrained(*this);
     case Phase::kIdle:
       return Arm(server_.options_.idle_timeout);

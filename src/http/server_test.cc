@@ -31,15 +31,17 @@ class Echo final : public Handler {
     seen.push_back(std::string(head.method_text) + " " + std::string(head.target));
     bodies.emplace_back(body);
     if (head.target == "/later") {
-      deferred = responder.Defer();
+      deferred = responder.Defer(this);
       return;
     }
     if (head.target == "/nothing") return;
     responder.Send(200, "text/plain", seen.back(), "X-Echo: yes\r\n");
   }
+  void OnGone(void* waiter) noexcept override { gone += waiter == this ? 1 : 100; }
   std::vector<std::string> seen;
   std::vector<std::string> bodies;
   Deferred deferred;
+  int gone = 0;
 };
 
 struct ServerTest : ::testing::Test {
@@ -355,6 +357,34 @@ TEST_F(ServerTest, ADeferredAnswerToAClientThatLeftGoesNowhere) {
   EXPECT_EQ(server->counters().aborted.load(), 1U);
 }
 
+TEST_F(ServerTest, AHandlerIsToldOnceThatTheClientItLetWaitHasLeft) {
+  SocketClient bodiless = Dial();
+  SocketClient chunked = Dial();
+  SocketClient answered = Dial();
+  Ask(bodiless, "GET /later HTTP/1.1\r\nHost: x\r\n\r\n");
+  Ask(chunked, "POST /later HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n");
+  Ask(chunked, "3\r\nabc\r\n0\r\n\r\n");
+  Ask(answered, "GET /later HTTP/1.1\r\nHost: x\r\n\r\n");
+  echo.deferred.Send(200, "text/plain", "now");
+  EXPECT_EQ(echo.gone, 0);
+
+  for (SocketClient* client : {&bodiless, &chunked, &answered})
+    client->Close();
+  Turn();
+
+  EXPECT_EQ(echo.gone, 2);
+}
+
+// The body is gathered still: nobody waits yet.
+TEST_F(ServerTest, AHandlerIsNotToldOfClientsThatItHasNotSeen) {
+  SocketClient client = Dial();
+  Ask(client, "POST /later HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nabc");
+  client.Close();
+  Turn();
+  EXPECT_TRUE(echo.seen.empty());
+  EXPECT_EQ(echo.gone, 0);
+}
+
 TEST_F(ServerTest, AHandlerThatSaysNothingIs500) {
   SocketClient client = Dial();
   EXPECT_NE(Ask(client, "GET /nothing HTTP/1.1\r\nHost: x\r\n\r\n").find(" 500 "),
@@ -436,6 +466,7 @@ TEST_F(ServerTest, DrainLetsAnAnswerEndWithinItsGraceAndNotLonger) {
   Turn();
   EXPECT_TRUE((hangs.Poll(), hangs.closed()));
   EXPECT_TRUE(server->drained());
+  EXPECT_EQ(server->counters().cut_off.load(), 1U) << "the drain must not pass for a good one";
 }
 
 TEST_F(ServerTest, ARequestAndItsEndInOnePacketAreAnswered) {

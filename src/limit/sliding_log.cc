@@ -272,6 +272,24 @@ Numbers SlidingLog::TakeUpTo(const Spec& spec, std::span<uint64_t> state, Instan
   return TakeUpToRemaining<SlidingLog>(spec, state, now, cost, receipt);
 }
 
+void SlidingLog::Adopt(const Spec& spec, std::span<uint64_t> state, const Spec& old,
+                       std::span<const uint64_t> from) noexcept {
+  FG_DCHECK(state.size() == Words(spec) && from.size() == Words(old));
+  const auto before = static_cast<size_t>(old.limit);
+  const auto after = static_cast<size_t>(spec.limit);
+  const size_t kept = std::min(before, after);
+  const auto oldest = static_cast<size_t>(from[kOldestWord]);
+  for (size_t i = 1; i <= kept; ++i) {
+    const auto free_at = static_cast<int64_t>(from[kRingWord + (oldest + before - i) % before]);
+    if (free_at == 0) break;
+    state[kRingWord + after - i] =
+        static_cast<uint64_t>(std::max<int64_t>(free_at - old.window_ns + spec.window_ns, 0));
+  }
+  if (kept > 0) {
+    state[kDebtWord] = std::min(from[kDebtWord], static_cast<uint64_t>(spec.max_debt));
+  }
+}
+
 Instant SlidingLog::KeepUntil(const Spec& spec, std::span<const uint64_t> state) noexcept {
   if (spec.limit == 0) return Instant{};
   // Read at the newest instant, so that nothing looks like a clock step.

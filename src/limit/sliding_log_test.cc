@@ -159,12 +159,40 @@ TEST(SlidingLogTest, AnotherLimitAdoptsWhatIsUsed) {
   EXPECT_EQ(cell.Look(1'100 * kMs, 0).remaining, 6);
 }
 
-TEST(SlidingLogTest, AnExhaustedLogStaysExhaustedUnderAHigherLimit) {
+TEST(SlidingLogTest, AHigherLimitGivesAnExhaustedLogWhatItAddsAtOnce) {
   TestCell cell = Log(3, seconds(1));
+  cell.Decide(0, 2);
+  cell.Decide(300 * kMs, 1);
+  cell.Reload({.rate = {5, seconds(1)}}, 500 * kMs);
+  EXPECT_EQ(cell.Look(500 * kMs, 0).remaining, 2);
+  EXPECT_EQ(cell.Look(999 * kMs, 0).remaining, 2);
+  EXPECT_EQ(cell.Look(1'000 * kMs, 0).remaining, 4) << "old units leave when they would have";
+  EXPECT_EQ(cell.Look(1'300 * kMs, 0).remaining, 5);
+}
+
+TEST(SlidingLogTest, ALowerLimitKeepsAnExhaustedLogExhaustedUntilItsLatestUnitsLeave) {
+  TestCell cell = Log(3, seconds(1));
+  cell.Decide(0, 1);
+  cell.Decide(400 * kMs, 2);
+  cell.Reload({.rate = {2, seconds(1)}}, 500 * kMs);
+  EXPECT_FALSE(cell.Look(1'399 * kMs, 1).allowed);
+  EXPECT_EQ(cell.Look(1'400 * kMs, 0).remaining, 2);
+}
+
+TEST(SlidingLogTest, DebtTakesWhatAHigherLimitAdds) {
+  TestCell cell(Algorithm::kSlidingLog, {.rate = {3, seconds(1)}, .max_debt = 2});
   cell.Decide(0, 3);
-  cell.Reload({.rate = {100, seconds(1)}}, 500 * kMs);
-  EXPECT_EQ(cell.Look(500 * kMs, 1).remaining, 0);
-  EXPECT_TRUE(cell.Look(1'500 * kMs, 100).allowed);
+  cell.Charge(0, 2);
+  cell.Reload({.rate = {6, seconds(1)}, .max_debt = 2}, 100 * kMs);
+  EXPECT_EQ(cell.Look(100 * kMs, 0).remaining, 1);
+}
+
+TEST(SlidingLogTest, AnotherWindowHoldsForTheUnitsThatAreThere) {
+  TestCell cell = Log(2, seconds(10));
+  cell.Decide(0, 2);
+  cell.Reload({.rate = {3, seconds(1)}}, 500 * kMs);
+  EXPECT_EQ(cell.Look(999 * kMs, 0).remaining, 1);
+  EXPECT_EQ(cell.Look(1'000 * kMs, 0).remaining, 3);
 }
 
 }  // namespace

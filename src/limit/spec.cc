@@ -150,6 +150,9 @@ bool AnySpec::CanRead(const AnySpec& old) const noexcept {
 void AnySpec::Adopt(const AnySpec& old, std::span<const uint64_t> from, std::span<uint64_t> to,
                     Instant now) const noexcept {
   FG_DCHECK(!one_word() && !old.one_word() && to.size() == words_);
+  const auto* const log = std::get_if<SlidingLog::Spec>(&spec_);
+  const auto* const old_log = std::get_if<SlidingLog::Spec>(&old.spec_);
+  if (log != nullptr && old_log != nullptr) return SlidingLog::Adopt(*log, to, *old_log, from);
   const Numbers before = old.Look(from, now, 0);
   const bool exhausted = before.limit > 0 && before.remaining == 0;
   const int64_t used = exhausted ? limit_ : std::min(before.limit - before.remaining, limit_);

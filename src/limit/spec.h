@@ -79,7 +79,8 @@ class AnySpec {
   // leaky_buckets: debt is kept in time.
   [[nodiscard]] bool CanRead(const AnySpec& old) const noexcept;
   // Carries the state of a key over where CanRead is false: what is used under `old` counts
-  // as taken now, up to the new limit, and an exhausted key stays exhausted.
+  // as taken now, up to the new limit, and an exhausted key stays exhausted.  A sliding_log
+  // knows each unit, and goes by that: what a higher limit adds is there at once.
   // Requires: neither is one_word(); `to` is fresh.
   void Adopt(const AnySpec& old, std::span<const uint64_t> from, std::span<uint64_t> to,
              Instant now) const noexcept;

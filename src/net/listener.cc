@@ -63,6 +63,16 @@ Result<std::unique_ptr<Listener>> Listener::Open(Loop& loop, const Address& addr
   return listener;
 }
 
+Result<void> Listener::CheckFree(const Address& address) {
+  const Fd fd(socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!fd) return Failed(address, "socket");
+  const int on = 1;
+  // Connections of an earlier process that wait for their end are no obstacle.
+  setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  if (bind(fd.get(), address.raw(), address.raw_size()) != 0) return Failed(address, "bind");
+  return {};
+}
+
 Listener::Listener(Loop& loop, Fd fd, const Address& address, Acceptor& acceptor)
     : loop_(loop),
       fd_(std::move(fd)),

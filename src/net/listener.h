@@ -39,6 +39,10 @@ class Listener final : public Watcher {
   // Errors: kInvalidArgument or kUnavailable, naming the address and the reason.
   static Result<std::unique_ptr<Listener>> Open(Loop& loop, const Address& address,
                                                 Acceptor& acceptor);
+  // Whether nobody listens on `address` yet: with SO_REUSEPORT a second process could
+  // take a share of its connections, and nobody would be told.  Good for any port 0.
+  // Errors: as Open; kUnavailable when the address is in use.
+  static Result<void> CheckFree(const Address& address);
   ~Listener() override;
 
   // The bound address; the port is real even when 0 was asked for.

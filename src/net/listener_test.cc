@@ -46,6 +46,22 @@ TEST_F(ListenerTest, TwoListenersShareAnAddress) {
   EXPECT_TRUE(second.ok());
 }
 
+// Rules out: two processes that share a port, each with half of the limits, in silence.
+TEST_F(ListenerTest, AnAddressThatSomebodyListensOnIsNotFree) {
+  const auto taken = Listener::CheckFree(listener->address());
+  ASSERT_FALSE(taken.ok());
+  EXPECT_NE(taken.error().message.find(listener->address().ToString()), std::string::npos);
+  EXPECT_NE(taken.error().message.find("in use"), std::string::npos);
+}
+
+TEST_F(ListenerTest, AnAddressIsFreeAgainWhileItsConnectionsLive) {
+  const Fd client = Dial();
+  loop->RunOnce(Duration::zero());
+  ASSERT_EQ(collect.fds.size(), 1U);
+  listener->Close();
+  EXPECT_TRUE(Listener::CheckFree(listener->address()).ok());
+}
+
 TEST_F(ListenerTest, SaysWhichAddressCannotBeBound) {
   const auto failed = Listener::Open(*loop, *Address::Parse("192.0.2.1:80"), collect);
   ASSERT_FALSE(failed.ok());

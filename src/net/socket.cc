@@ -33,6 +33,12 @@ IoResult Receive(int fd, std::span<char> into) noexcept {
   return {IoStatus::kError, 0};
 }
 
+bool IsQuiet(int fd) noexcept {
+  char byte = 0;
+  const ssize_t got = recv(fd, &byte, sizeof byte, MSG_PEEK | MSG_DONTWAIT);
+  return got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
+}
+
 IoResult Send(int fd, std::span<const iovec> parts) noexcept {
   msghdr message{};
   message.msg_iov = const_cast<iovec*>(parts.data());

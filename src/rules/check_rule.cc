@@ -46,6 +46,20 @@ void CheckName(const std::string& name, FaultsAt& faults) {
   }
 }
 
+// A server that cuts path parameters off, as it does unless told otherwise, never has a
+// path with ';'.  Which way it does is not known here.
+void WarnOfSemicolons(const RouteTemplate& route, FaultsAt& faults) {
+  for (const RouteSegment& segment : route.segments) {
+    if (segment.kind != RouteSegment::Kind::kLiteral) continue;
+    if (segment.text.find(';') == std::string::npos) continue;
+    faults.Warning("on.route",
+                   "found ';' in segment \"" + segment.text +
+                       "\"; the servers cut it off paths, with what follows, so that this route "
+                       "meets none of their requests, unless path.strip_semicolon_params is false");
+    return;
+  }
+}
+
 void CheckTarget(const Target& on, FaultsAt& faults) {
   if (!on.resource.empty()) {
     auto pattern = ParseResource(on.resource);
@@ -53,7 +67,11 @@ void CheckTarget(const Target& on, FaultsAt& faults) {
   }
   if (!on.route.empty()) {
     auto route = ParseRoute(on.route);
-    if (!route.ok()) faults.Error("on.route", route.error().message);
+    if (!route.ok()) {
+      faults.Error("on.route", route.error().message);
+    } else {
+      WarnOfSemicolons(*route, faults);
+    }
   }
 }
 

@@ -76,8 +76,11 @@ std::string Nearest(std::string_view text, const std::vector<std::string>& names
   const size_t colon = text.find(':');
   if (colon == std::string_view::npos) return DidYouMean(text, names);
   std::vector<std::string> forms;
-  for (const Form& form : kDirect)
-    forms.push_back(std::string(form.name) + std::string(text.substr(colon)));
+  for (const Form& form : kDirect) {
+    std::string whole = std::string(form.name) + std::string(text.substr(colon));
+    // What is as wrong as the text itself is no help.
+    if (ParseSource(whole).ok()) forms.push_back(std::move(whole));
+  }
   return DidYouMean(text, forms);
 }
 

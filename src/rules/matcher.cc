@@ -23,7 +23,7 @@ struct MatcherIndex {
 
   [[nodiscard]] unsigned MethodNumber(std::string_view method) const noexcept {
     for (size_t i = 0; i < methods.size(); ++i) {
-      if (methods[i] == method) return static_cast<unsigned>(i);
+      if (TextTable::Same(methods[i], method)) return static_cast<unsigned>(i);
     }
     return kOtherMethod;
   }

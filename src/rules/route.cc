@@ -79,6 +79,21 @@ Result<void> ReadMethods(Reader& in, std::vector<std::string>& methods) {
   return {};
 }
 
+// "..%2Fa": `literal` in the spelling of normalised paths.
+bool HasDotsAtEscapedSeparator(std::string_view literal) {
+  size_t start = 0;
+  for (size_t i = 0; i <= literal.size(); ++i) {
+    const std::string_view here = literal.substr(i, 3);
+    const bool separator = here == "%2F" || here == "%5C";
+    if (!separator && i < literal.size()) continue;
+    const std::string_view piece = literal.substr(start, i - start);
+    // Without a separator, the piece is the whole.
+    if (piece.size() < literal.size() && (piece == "." || piece == "..")) return true;
+    start = i + 3;
+  }
+  return false;
+}
+
 // The literal in the spelling of normalised paths.
 Result<std::string> ReadLiteral(const Reader& in, std::string_view text) {
   std::string literal;
@@ -109,6 +124,8 @@ Result<std::string> ReadLiteral(const Reader& in, std::string_view text) {
   if (literal.empty()) return in.BadAt(text, "empty segment; paths are matched without them");
   if (literal == "." || literal == "..")
     return in.BadAt(text, "dot segment; paths are matched after these are resolved");
+  if (HasDotsAtEscapedSeparator(literal))
+    return in.BadAt(text, "dot segment at an escaped '/' or '\\'; such paths are refused");
   return literal;
 }
 

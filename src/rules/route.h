@@ -14,8 +14,8 @@
 // Literals are brought into the one spelling that a normalised path has: escapes of
 // characters that may stand for themselves are decoded, other escapes written in
 // capitals, bytes that no path may hold escaped.  What could never match is an error
-// rather than dead: a star or brace inside a segment, an empty or dot segment, a
-// query, a broken escape.
+// rather than dead: a star or brace inside a segment, an empty or dot segment, a dot
+// segment at an escaped separator, a query, a broken escape.
 #pragma once
 
 #include <cstdint>

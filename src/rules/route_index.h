@@ -12,12 +12,17 @@
 #pragma once
 
 #include <array>
+#include <bit>
+#include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
 
 #include "base/bounds.h"
 #include "base/check.h"
@@ -34,6 +39,44 @@ namespace flowguard::rules {
   if (!path.empty() && path.back() == '/') path.remove_suffix(1);
   return path;
 }
+
+// Finds where the segments of one path end.
+class SegmentEnds {
+ public:
+  explicit SegmentEnds(std::string_view body) noexcept
+      : begin_(body.data()), end_(body.data() + body.size()) {}
+
+  // The first slash from `at`, or the end.  Requires: `at` is in the path.
+  [[nodiscard]] const char* From(const char* at) const noexcept {
+#if defined(__SSE2__)
+    for (; end_ - at >= kStep; at += kStep) {
+      const unsigned slashes = SlashesAt(at);
+      if (slashes != 0) return at + std::countr_zero(slashes);
+    }
+    if (end_ - begin_ >= kStep) {
+      // The last bytes, with some before `at` that are shifted out.
+      const unsigned slashes = SlashesAt(end_ - kStep) >> (kStep - (end_ - at));
+      return slashes == 0 ? end_ : at + std::countr_zero(slashes);
+    }
+#endif
+    while (at != end_ && *at != '/')
+      ++at;
+    return at;
+  }
+
+ private:
+#if defined(__SSE2__)
+  static constexpr std::ptrdiff_t kStep = 16;
+
+  static unsigned SlashesAt(const char* at) noexcept {
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at));
+    return static_cast<unsigned>(_mm_movemask_epi8(_mm_cmpeq_epi8(bytes, _mm_set1_epi8('/'))));
+  }
+#endif
+
+  const char* begin_;
+  const char* end_;
+};
 
 class RouteIndex {
  public:
@@ -100,23 +143,24 @@ void RouteIndex::WalkTree(std::string_view body, Found&& found, Segment&& segmen
   uint32_t* next = sets[1].data();
   size_t here_count = 1;
   here[0] = 0;
+  const Node* const nodes = nodes_.data();
   const auto enter = [&](uint32_t node) {
-    if (nodes_[node].rest.count != 0) found(EntriesOf(nodes_[node].rest));
+    if (nodes[node].rest.count != 0) found(EntriesOf(nodes[node].rest));
   };
   enter(0);
+  const SegmentEnds ends(body);
   const char* at = body.data();
   const char* const end = at + body.size();
   for (size_t level = 0; !body.empty(); ++level) {
     if (level == base::kRouteSegmentsMax) return;  // no template is longer
-    const void* slash = std::memchr(at, '/', static_cast<size_t>(end - at));
-    const char* const stop = slash == nullptr ? end : static_cast<const char*>(slash);
+    const char* const stop = ends.From(at);
     const std::string_view text(at, static_cast<size_t>(stop - at));
     segment(level, text);
     uint64_t hash = 0;
     bool hashed = false;
     size_t next_count = 0;
     for (size_t i = 0; i < here_count; ++i) {
-      const Node& node = nodes_[here[i]];
+      const Node& node = nodes[here[i]];
       if (node.has_literals) {
         if (!hashed) hash = TextTable::HashOf(text);
         hashed = true;
@@ -140,7 +184,7 @@ void RouteIndex::WalkTree(std::string_view body, Found&& found, Segment&& segmen
     at = stop + 1;
   }
   for (size_t i = 0; i < here_count; ++i) {
-    const Node& node = nodes_[here[i]];
+    const Node& node = nodes[here[i]];
     if (node.exact.count != 0) found(EntriesOf(node.exact));
   }
 }

@@ -76,6 +76,9 @@ TEST(RouteTest, RefusesWhatNoNormalisedPathHolds) {
   EXPECT_THAT(RouteError("/a//"), HasSubstr("empty segment"));
   EXPECT_THAT(RouteError("/a/../b"), HasSubstr("column 4: dot segment"));
   EXPECT_THAT(RouteError("/a/%2e%2E"), HasSubstr("dot segment"));
+  EXPECT_THAT(RouteError("/a/..%2fb"), HasSubstr("column 4: dot segment at an escaped '/'"));
+  EXPECT_THAT(RouteError("/b%5c%2e"), HasSubstr("dot segment at an escaped '/'"));
+  EXPECT_EQ(RouteError("/a%2f.b%2F..."), "");
   EXPECT_THAT(RouteError("/a?b=c"), HasSubstr("column 3: query"));
   EXPECT_THAT(RouteError("/a%zz"), HasSubstr("column 3: '%' without two"));
   EXPECT_THAT(RouteError("/a%4"), HasSubstr("column 3: '%' without two"));

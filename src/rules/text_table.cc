@@ -6,10 +6,9 @@
 namespace flowguard::rules {
 
 void TextTable::Place(const Slot& slot) noexcept {
-  const size_t mask = slots_.size() - 1;
-  size_t i = slot.hash & mask;
+  size_t i = slot.hash & mask_;
   while (slots_[i].value != kNone)
-    i = (i + 1) & mask;
+    i = (i + 1) & mask_;
   slots_[i] = slot;
 }
 
@@ -20,6 +19,7 @@ uint32_t TextTable::Insert(uint32_t parent, std::string_view text, uint32_t valu
   if ((size_ + 1) * 2 > slots_.size()) {
     std::vector<Slot> old(slots_.size() * 2);
     old.swap(slots_);
+    mask_ = slots_.size() - 1;
     for (const Slot& slot : old) {
       if (slot.value != kNone) Place(slot);
     }

@@ -43,15 +43,42 @@ class TextTable {
     return Step(hash, last);
   }
 
+  // a == b.  Inline, in words that may overlap: a segment is too short for the call of
+  // memcmp to be worth it.
+  [[nodiscard]] static bool Same(std::string_view a, std::string_view b) noexcept {
+    if (a.size() != b.size()) return false;
+    const char* x = a.data();
+    const char* y = b.data();
+    const size_t size = a.size();
+    if (size >= 8) {
+      const size_t last = size - 8;
+      for (size_t at = 0; at < last; at += 8) {
+        if (Load<uint64_t>(x + at) != Load<uint64_t>(y + at)) return false;
+      }
+      return Load<uint64_t>(x + last) == Load<uint64_t>(y + last);
+    }
+    if (size >= 4) {
+      return Load<uint32_t>(x) == Load<uint32_t>(y) &&
+             Load<uint32_t>(x + size - 4) == Load<uint32_t>(y + size - 4);
+    }
+    for (size_t i = 0; i < size; ++i) {
+      if (x[i] != y[i]) return false;
+    }
+    return true;
+  }
+
   // The value; kNone when absent.
   [[nodiscard]] uint32_t Find(uint32_t parent, std::string_view text,
                               uint64_t hash) const noexcept {
     hash = Mix(hash, parent);
-    const size_t mask = slots_.size() - 1;
+    const Slot* const slots = slots_.data();
+    const size_t mask = mask_;
     for (size_t i = hash & mask;; i = (i + 1) & mask) {
-      const Slot& slot = slots_[i];
+      const Slot& slot = slots[i];
       if (slot.value == kNone) return kNone;
-      if (slot.hash == hash && slot.parent == parent && TextOf(slot) == text) return slot.value;
+      if (slot.hash == hash && slot.parent == parent && Same(TextOf(slot), text)) {
+        return slot.value;
+      }
     }
   }
 
@@ -93,6 +120,7 @@ class TextTable {
   void Place(const Slot& slot) noexcept;
 
   std::vector<Slot> slots_;  // a power of two, at most half full
+  size_t mask_ = kSlotsMin - 1;
   std::string texts_;
   size_t size_ = 0;
 };

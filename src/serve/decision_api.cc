@@ -67,6 +67,16 @@ class QuestionView {
   bool ok_ = true;
 };
 
+// What becomes of a wait that is not sat out.
+Decision Overload(Decision decision) noexcept {
+  decision.verdict = Verdict::kRefuse;
+  decision.reason = Reason::kOverload;
+  decision.retry_after = std::exchange(decision.wait, {});
+  return decision;
+}
+
+constexpr std::string_view kNoStore = "Cache-Control: no-store\r\n";
+constexpr std::string_view kEnding = "this server is ending and lets no call wait: ask another";
 constexpr std::string_view kBadPath = "request: path cannot be read as the path of a request";
 
 }  // namespace
@@ -78,8 +88,10 @@ struct DecisionApi::Waiting {
   DecisionApi& api;
   net::Timer timer;
   http::Deferred answer;
-  std::unique_ptr<engine::Attempt> attempt;
-  Duration time_to_live{};  // of an enter; zero: an auth
+  std::unique_ptr<engine::Attempt> attempt;  // null: nobody waits here now
+  Duration time_to_live{};                   // of an enter; zero: an auth
+  http::IpAddress peer;                      // of an enter
+  int deny_status = 0;                       // of an auth
 };
 
 DecisionApi::DecisionApi(net::Loop& loop, engine::Engine& engine, OpenEntries& entries,
@@ -93,6 +105,7 @@ DecisionApi::DecisionApi(net::Loop& loop, engine::Engine& engine, OpenEntries& e
       attempt_(std::make_unique<engine::Attempt>()),
       expire_timer_(&DecisionApi::OnExpireTimer, this),
       random_(base::RandomSeed()) {
+  view_.skip_concurrency = true;  // only /v1/auth asks by it
   loop_.ArmAfter(expire_timer_, kExpireEvery);
 }
 
@@ -112,14 +125,14 @@ void DecisionApi::Handle(const wire::RequestHead& head, std::string_view body,
     if (!get) return Problem(405, "expected GET", responder, "Allow: GET, HEAD\r\n");
     return Status(head, peer, responder);
   }
-  using Action = void (DecisionApi::*)(std::string_view, http::Responder&);
+  using Action = void (DecisionApi::*)(std::string_view, const http::PeerInfo&, http::Responder&);
   constexpr std::pair<std::string_view, Action> kActions[] = {{"/v1/check", &DecisionApi::Check},
                                                               {"/v1/enter", &DecisionApi::Enter},
                                                               {"/v1/exit", &DecisionApi::Exit}};
   for (const auto& [name, action] : kActions) {
     if (path != name) continue;
     if (!post) return Problem(405, "expected POST", responder, "Allow: POST\r\n");
-    return (this->*action)(body, responder);
+    return (this->*action)(body, peer, responder);
   }
   Problem(404, "no such path; there are /v1/check, /v1/auth, /v1/enter, /v1/exit, /v1/status",
           responder);
@@ -146,8 +159,14 @@ void DecisionApi::Auth(const wire::RequestHead& head, const http::PeerInfo& peer
     return Problem(400, "a header that a rule needs is given twice", responder);
   }
   if (decision.verdict != Verdict::kWait) return AnswerAuth(decision, head.target, responder);
-  Postpone(std::exchange(attempt_, std::make_unique<engine::Attempt>()), Duration::zero(),
-           responder);
+  if (draining_) {
+    const Decision refused = Overload(decision);
+    engine_.Cancel(*attempt_, now);
+    return AnswerAuth(refused, head.target, responder);
+  }
+  Waiting& waiting =
+      Postpone(std::exchange(attempt_, std::make_unique<engine::Attempt>()), responder);
+  waiting.deny_status = DenyStatus(head.target);
 }
 
 void DecisionApi::AnswerAuth(const Decision& decision, std::string_view target,
@@ -178,7 +197,8 @@ void DecisionApi::AnswerAuth(const Decision& decision, std::string_view target,
   responder.Done();
 }
 
-void DecisionApi::Check(std::string_view body, http::Responder& responder) {
+void DecisionApi::Check(std::string_view body, const http::PeerInfo& /*peer*/,
+                        http::Responder& responder) {
   const auto question = ReadQuestion(body, QuestionKind::kCheck);
   if (!question.ok()) return Problem(400, question.error().message, responder);
   const QuestionView view(*question, options_.view);
@@ -188,10 +208,11 @@ void DecisionApi::Check(std::string_view body, http::Responder& responder) {
         responder.now());
   json_.clear();
   AppendDecision(attempt.decision(), json_);
-  responder.Send(200, kJson, json_, "Cache-Control: no-store\r\n");
+  responder.Send(200, kJson, json_, kNoStore);
 }
 
-void DecisionApi::Enter(std::string_view body, http::Responder& responder) {
+void DecisionApi::Enter(std::string_view body, const http::PeerInfo& peer,
+                        http::Responder& responder) {
   const auto question = ReadQuestion(body, QuestionKind::kEnter);
   if (!question.ok()) return Problem(400, question.error().message, responder);
   QuestionView view(*question, options_.view);
@@ -201,23 +222,31 @@ void DecisionApi::Enter(std::string_view body, http::Responder& responder) {
   entries_.Expire(now);
   auto attempt = std::make_unique<engine::Attempt>();
   Begin(engine_, *attempt, view.view(), engine::Mode::kEnter, now);
-  if (attempt->waiting()) {
-    return Postpone(std::move(attempt), question->time_to_live, responder);
+  if (attempt->waiting() && draining_) {
+    engine_.Cancel(*attempt, now);
+    return Problem(503, kEnding, responder);
   }
-  const int status = FinishEnter(attempt, question->time_to_live, now);
-  responder.Send(status, status == 200 ? kJson : kProblemJson, json_,
-                 "Cache-Control: no-store\r\n");
+  if (attempt->waiting()) {
+    Waiting& waiting = Postpone(std::move(attempt), responder);
+    waiting.time_to_live = question->time_to_live;
+    waiting.peer = peer.ip;
+    return;
+  }
+  const int status = FinishEnter(attempt, peer.ip, question->time_to_live, now);
+  responder.Send(status, status == 200 ? kJson : kProblemJson, json_, kNoStore);
 }
 
-int DecisionApi::FinishEnter(std::unique_ptr<engine::Attempt>& attempt, Duration time_to_live,
-                             Instant now) {
+int DecisionApi::FinishEnter(std::unique_ptr<engine::Attempt>& attempt, const http::IpAddress& peer,
+                             Duration time_to_live, Instant now) {
   json_.clear();
   const Decision decision = attempt->decision();
   if (!decision.allowed()) {
     AppendDecision(decision, json_);
     return 200;
   }
-  const auto id = entries_.Add(attempt, now + time_to_live);
+  // No rule matched: an entry would hold nothing but its place.
+  const bool holds = attempt->entered();
+  const auto id = holds ? entries_.Add(attempt, peer, now + time_to_live) : EntryId::Nothing();
   if (!id) {
     engine_.Cancel(*attempt, now);
     AppendProblemDocument(503, "too many open entries: end some with /v1/exit", json_);
@@ -227,11 +256,13 @@ int DecisionApi::FinishEnter(std::unique_ptr<engine::Attempt>& attempt, Duration
   return 200;
 }
 
-void DecisionApi::Exit(std::string_view body, http::Responder& responder) {
+void DecisionApi::Exit(std::string_view body, const http::PeerInfo& /*peer*/,
+                       http::Responder& responder) {
   const auto exit = ReadExit(body);
   if (!exit.ok()) return Problem(400, exit.error().message, responder);
   const Instant now = responder.now();
-  const bool ended = entries_.End(exit->id, exit->outcome, exit->actual_cost, now);
+  const bool ended = exit->id == EntryId::Nothing() ||
+                     entries_.End(exit->id, exit->outcome, exit->actual_cost, now);
   entries_.Expire(now);
   if (!ended) {
     return Problem(404,
@@ -239,22 +270,21 @@ void DecisionApi::Exit(std::string_view body, http::Responder& responder) {
                    "time to live is over",
                    responder);
   }
-  responder.Send(200, kJson, "{\"settled\":true}", "Cache-Control: no-store\r\n");
+  responder.Send(200, kJson, "{\"settled\":true}", kNoStore);
 }
 
 void DecisionApi::Status(const wire::RequestHead& head, const http::PeerInfo& peer,
                          http::Responder& responder) {
   json_.clear();
   const int status = status_.Write(head, peer.ip, responder.now(), json_);
-  responder.Send(status, status == 200 ? kJson : kProblemJson, json_,
-                 "Cache-Control: no-store\r\n");
+  responder.Send(status, status == 200 ? kJson : kProblemJson, json_, kNoStore);
 }
 
 void DecisionApi::Problem(int status, std::string_view detail, http::Responder& responder,
                           std::string_view extra_lines) {
   json_.clear();
   AppendProblemDocument(status, detail, json_);
-  lines_ = "Cache-Control: no-store\r\n";
+  lines_ = kNoStore;
   lines_ += extra_lines;
   responder.Send(status, kProblemJson, json_, lines_);
 }
@@ -263,18 +293,18 @@ Duration DecisionApi::WaitMax() const noexcept {
   return free_.empty() && waiting_.size() >= base::kParkedMax ? Duration::zero() : kNever;
 }
 
-void DecisionApi::Postpone(std::unique_ptr<engine::Attempt> attempt, Duration time_to_live,
-                           http::Responder& responder) {
+DecisionApi::Waiting& DecisionApi::Postpone(std::unique_ptr<engine::Attempt> attempt,
+                                            http::Responder& responder) {
   if (free_.empty()) {
     waiting_.push_back(std::make_unique<Waiting>(*this));
     free_.push_back(waiting_.back().get());
   }
   Waiting& waiting = *free_.back();
   free_.pop_back();
-  waiting.time_to_live = time_to_live;
-  waiting.answer = responder.Defer();
+  waiting.answer = responder.Defer(&waiting);
   loop_.ArmAfter(waiting.timer, attempt->decision().wait);
   waiting.attempt = std::move(attempt);
+  return waiting;
 }
 
 void DecisionApi::OnWaitOver(void* waiting) noexcept {
@@ -282,16 +312,35 @@ void DecisionApi::OnWaitOver(void* waiting) noexcept {
   over.api.EndWait(over);
 }
 
+void DecisionApi::OnGone(void* waiter) noexcept {
+  auto& waiting = *static_cast<Waiting*>(waiter);
+  engine_.Cancel(*waiting.attempt, loop_.Now());
+  Free(waiting);
+}
+
+void DecisionApi::Drain() noexcept {
+  draining_ = true;
+  for (const auto& waiting : waiting_) {
+    if (waiting->attempt != nullptr) RefuseWait(*waiting);
+  }
+}
+
+void DecisionApi::Free(Waiting& waiting) noexcept {
+  waiting.timer.Disarm();
+  waiting.answer = {};
+  waiting.attempt.reset();
+  waiting.time_to_live = {};
+  waiting.deny_status = 0;
+  free_.push_back(&waiting);
+}
+
 void DecisionApi::EndWait(Waiting& waiting) noexcept {
   const Instant now = loop_.Now();
-  http::Deferred reply = std::exchange(waiting.answer, {});
+  http::Deferred reply = waiting.answer;
   std::unique_ptr<engine::Attempt> attempt = std::move(waiting.attempt);
   const Duration time_to_live = waiting.time_to_live;
-  free_.push_back(&waiting);
-  if (!reply.waiting()) {
-    engine_.Cancel(*attempt, now);
-    return;
-  }
+  const http::IpAddress peer = waiting.peer;
+  Free(waiting);
   if (time_to_live == Duration::zero()) {
     lines_.clear();
     const Decision& decision = attempt->decision();
@@ -299,12 +348,35 @@ void DecisionApi::EndWait(Waiting& waiting) noexcept {
       AppendRateHeaders(decision, options_.refusal.rate_headers, lines_);
     }
     if (decision.degraded) AppendDegradeMark(decision, lines_);
-    reply.Send(200, "", "", lines_);
-    return;
+    return reply.Send(200, "", "", lines_);
   }
   engine_.Continue(*attempt, now);
-  const int status = FinishEnter(attempt, time_to_live, now);
-  reply.Send(status, status == 200 ? kJson : kProblemJson, json_, "Cache-Control: no-store\r\n");
+  const int status = FinishEnter(attempt, peer, time_to_live, now);
+  reply.Send(status, status == 200 ? kJson : kProblemJson, json_, kNoStore);
+}
+
+void DecisionApi::RefuseWait(Waiting& waiting) noexcept {
+  const Instant now = loop_.Now();
+  http::Deferred reply = waiting.answer;
+  const Decision refused = Overload(waiting.attempt->decision());
+  const bool enter = waiting.time_to_live > Duration::zero();
+  const int deny_status = waiting.deny_status;
+  engine_.Cancel(*waiting.attempt, now);
+  Free(waiting);
+  json_.clear();
+  if (enter) {
+    AppendProblemDocument(503, kEnding, json_);
+    return reply.Send(503, kProblemJson, json_, kNoStore);
+  }
+  AppendRefusal(refused, options_.refusal,
+                {.head = reply.head_only(),
+                 .close = !reply.keep_alive(),
+                 .status = deny_status,
+                 .decided_at = now,
+                 .draw = Draw(),
+                 .date = reply.date_line()},
+                json_);
+  reply.SendWhole(json_);
 }
 
 void DecisionApi::OnExpireTimer(void* self) noexcept {

@@ -5,13 +5,16 @@
 //   POST /v1/check    JSON question in, the five numbers out; always 200 once decided
 //   ANY  /v1/auth     may the request that you received pass?  200, or the refusal
 //                     (nginx auth_request, Traefik, Caddy, Envoy; original_request.h)
-//   POST /v1/enter    begins a call that ends later: {"id": ...}
-//   POST /v1/exit     ends it, with its outcome and what it cost
+//   POST /v1/enter    begins a call that ends later: {"id": ...}; an id of zeros when no
+//                     rule is to be told of its end
+//   POST /v1/exit     ends it, with its outcome and what it cost; takes zeros, and does
+//                     nothing then
 //   GET  /v1/status   what is left, without spending any (status.h)
 //
 // /v1/auth has no end of the call, so it looks at concurrency rules and never holds
 // one; whoever wants that uses enter and exit.  A rule that lets requests wait delays
-// the answer of /v1/auth and /v1/enter, a bounded number of them at a time.
+// the answer of /v1/auth and /v1/enter, a bounded number of them at a time.  A client
+// that leaves gives its turn back at once; a drain refuses those that wait (503).
 #pragma once
 
 #include <cstdint>
@@ -52,6 +55,11 @@ class DecisionApi final : public http::Handler {
 
   void Handle(const wire::RequestHead& head, std::string_view body, const http::PeerInfo& peer,
               http::Responder& responder) noexcept override;
+  void OnGone(void* waiter) noexcept override;
+
+  // Refuses those that wait, and from now on whoever would have to wait.  Call it after
+  // the server's own drain has begun, so that the answers close their connections.
+  void Drain() noexcept;
 
  private:
   struct Waiting;
@@ -59,22 +67,25 @@ class DecisionApi final : public http::Handler {
   void Auth(const wire::RequestHead& head, const http::PeerInfo& peer,
             http::Responder& responder) noexcept;
   void AnswerAuth(const Decision& decision, std::string_view target, http::Responder& responder);
-  void Check(std::string_view body, http::Responder& responder);
-  void Enter(std::string_view body, http::Responder& responder);
-  void Exit(std::string_view body, http::Responder& responder);
+  void Check(std::string_view body, const http::PeerInfo& peer, http::Responder& responder);
+  void Enter(std::string_view body, const http::PeerInfo& peer, http::Responder& responder);
+  void Exit(std::string_view body, const http::PeerInfo& peer, http::Responder& responder);
   void Status(const wire::RequestHead& head, const http::PeerInfo& peer,
               http::Responder& responder);
 
   // The answer of an enter that is decided; writes into json_.
-  int FinishEnter(std::unique_ptr<engine::Attempt>& attempt, Duration time_to_live, Instant now);
+  int FinishEnter(std::unique_ptr<engine::Attempt>& attempt, const http::IpAddress& peer,
+                  Duration time_to_live, Instant now);
   void Problem(int status, std::string_view detail, http::Responder& responder,
                std::string_view extra_lines = {});
   // The longest wait that there is room for now.
   [[nodiscard]] Duration WaitMax() const noexcept;
-  // The answer comes when the wait of `attempt` is over.
-  void Postpone(std::unique_ptr<engine::Attempt> attempt, Duration time_to_live,
-                http::Responder& responder);
+  // The answer comes when the wait of `attempt` is over; the rest of it is the caller's
+  // to fill in.
+  Waiting& Postpone(std::unique_ptr<engine::Attempt> attempt, http::Responder& responder);
   void EndWait(Waiting& waiting) noexcept;
+  void RefuseWait(Waiting& waiting) noexcept;
+  void Free(Waiting& waiting) noexcept;
   static void OnWaitOver(void* waiting) noexcept;
   static void OnExpireTimer(void* self) noexcept;
   [[nodiscard]] uint64_t Draw() noexcept;
@@ -89,6 +100,7 @@ class DecisionApi final : public http::Handler {
   net::Timer expire_timer_;
   std::vector<std::unique_ptr<Waiting>> waiting_;  // all that were ever needed at once
   std::vector<Waiting*> free_;
+  bool draining_ = false;
   std::string json_;   // body of the answer being written
   std::string lines_;  // header lines of it
   uint64_t random_;

@@ -32,6 +32,14 @@ Rule PerIp(int64_t limit) {
   return rule;
 }
 
+Rule Concurrency(int64_t most) {
+  Rule rule;
+  rule.name = "db";
+  rule.kind = RuleKind::kConcurrency;
+  rule.concurrency = most;
+  return rule;
+}
+
 DecisionApiOptions Trusting() {
   DecisionApiOptions options;
   const std::string loopback[] = {"127.0.0.0/8"};
@@ -52,6 +60,11 @@ class Api {
   HandlerClient& client() { return client_; }
   engine::Engine& engine() { return *engine_; }
   OpenEntries& entries() { return entries_; }
+  // As a worker does it.
+  void Drain() {
+    client_.server().Drain(seconds(10));
+    api_.Drain();
+  }
   void Advance(Duration by) {
     clock_.Advance(by);
     loop_->RunOnce(Duration::zero());
@@ -62,7 +75,7 @@ class Api {
   flowguard::testing::ManualClock clock_;
   std::unique_ptr<net::Loop> loop_ = net::Loop::Create(clock_).value();
   std::unique_ptr<engine::Engine> engine_ = engine::Engine::Create({}).value();
-  OpenEntries entries_{*engine_, 2};
+  OpenEntries entries_{*engine_, 2, 2};
   DecisionApi api_{*loop_, *engine_, entries_, options_};
   HandlerClient client_{*loop_, api_};
 };
@@ -226,6 +239,14 @@ TEST(DecisionApiTest, AForgedStoryBesideTheProxysIsRefused) {
             "400");
 }
 
+// Nobody tells when the call ends: a full rule would refuse for ever or never in time.
+TEST(DecisionApiTest, AuthPassesByAFullConcurrencyRule) {
+  Api api({Concurrency(1)});
+  EXPECT_THAT(api.client().Post("/v1/enter", R"({"resource":"r"})"), HasSubstr("\"id\""));
+
+  EXPECT_EQ(StatusOf(api.client().Get("/v1/auth")), "200");
+}
+
 TEST(DecisionApiTest, AuthHeldBackByAWaitAnswersWhenItsTurnComes) {
   Rule rule = Limit("slow", 1, seconds(1));
   rule.wait = seconds(5);
@@ -256,15 +277,91 @@ TEST(DecisionApiTest, AWaitWhoseClientLeftIsGivenBack) {
   EXPECT_EQ(StatusOf(api.client().Get("/v1/auth")), "200");
 }
 
-// --- /v1/enter, /v1/exit
-
-Rule Concurrency(int64_t most) {
-  Rule rule;
-  rule.name = "db";
-  rule.kind = RuleKind::kConcurrency;
-  rule.concurrency = most;
+// One unit a second, the next one waits: what a client who left would hold.
+Rule OneWaits() {
+  Rule rule = Limit("slow", 1, seconds(1));
+  rule.wait = seconds(1);
   return rule;
 }
+
+constexpr std::string_view kAuth = "GET /v1/auth HTTP/1.1\r\nHost: x\r\n\r\n";
+constexpr std::string_view kEnter =
+    "POST /v1/enter HTTP/1.1\r\nHost: x\r\nContent-Length: 16\r\n\r\n{\"resource\":\"r\"}";
+
+// Rules out: clients that come, wait and leave keeping the place of those who stay.
+TEST(DecisionApiTest, AClientThatLeavesGivesItsTurnBackAtOnce) {
+  Api api({OneWaits()});
+  HandlerClient& client = api.client();
+  client.Get("/v1/auth");
+  client.Send(kAuth);
+  ASSERT_EQ(client.Receive(), "");  // it waits
+
+  client.Connect();  // leaves; somebody else comes
+  client.Receive();
+  client.Send(kAuth);
+
+  EXPECT_EQ(client.Receive(), "");  // has the turn: without it, a 429
+  api.Advance(milliseconds(1'001));
+  EXPECT_EQ(StatusOf(client.Receive()), "200");
+}
+
+TEST(DecisionApiTest, AnEnterWhoseClientLeavesHoldsNothing) {
+  Api api({OneWaits(), Concurrency(5)});
+  HandlerClient& client = api.client();
+  client.Post("/v1/check", R"({"resource":"r"})");
+  client.Send(kEnter);
+  ASSERT_EQ(client.Receive(), "");
+
+  client.Connect();
+  client.Receive();
+  api.Advance(milliseconds(1'001));
+
+  EXPECT_EQ(api.entries().Counters().open, 0u);
+  EXPECT_EQ(api.engine().Counters().rules.at(1).inflight, 0);
+  EXPECT_THAT(client.Post("/v1/check", R"({"resource":"r"})"), HasSubstr(R"("verdict":"allow")"));
+}
+
+// Rules out: a drain that ends by cutting off those whom a rule lets wait.
+TEST(DecisionApiTest, ADrainRefusesThoseThatWait) {
+  Api api({OneWaits()});
+  HandlerClient& client = api.client();
+  client.Get("/v1/auth");
+  client.Send(kAuth);
+  ASSERT_EQ(client.Receive(), "");
+
+  api.Drain();
+
+  const std::string answer = client.Receive();
+  EXPECT_EQ(StatusOf(answer), "503");
+  EXPECT_THAT(answer, HasSubstr("Connection: close"));
+  EXPECT_THAT(answer, HasSubstr("Retry-After: 1"));
+}
+
+TEST(DecisionApiTest, ADrainRefusesEntersThatWait) {
+  Api api({OneWaits()});
+  HandlerClient& client = api.client();
+  client.Get("/v1/auth");
+  client.Send(kEnter);
+  ASSERT_EQ(client.Receive(), "");
+
+  api.Drain();
+
+  const std::string answer = client.Receive();
+  EXPECT_EQ(StatusOf(answer), "503");
+  EXPECT_THAT(answer, HasSubstr("application/problem+json"));
+  EXPECT_EQ(api.entries().Counters().open, 0u);
+}
+
+TEST(DecisionApiTest, WhoWouldHaveToWaitInADrainIsRefusedAtOnce) {
+  Api api({OneWaits()});
+  HandlerClient& client = api.client();
+  client.Get("/v1/auth");
+  api.Drain();
+
+  EXPECT_EQ(StatusOf(client.Get("/v1/auth")), "503");
+}
+
+// --- /v1/enter, /v1/exit
 
 std::string IdOf(const std::string& answer) {
   const size_t at = answer.find("\"id\":\"");
@@ -323,6 +420,22 @@ TEST(DecisionApiTest, TheActualCostIsSettled) {
   client.Post("/v1/exit", R"({"id":")" + id + R"(","actual_cost":10})");
 
   EXPECT_THAT(client.Post("/v1/check", R"({"resource":"llm"})"), HasSubstr(R"("allowed":true)"));
+}
+
+// Rules out: calls that no rule matches filling the table of open entries.
+TEST(DecisionApiTest, AnEnterThatNoRuleMatchesTakesNoPlaceAndItsExitIsGood) {
+  Api api({});
+  HandlerClient& client = api.client();
+  for (int i = 0; i < 5; ++i) {  // the table has room for two
+    const std::string answer = client.Post("/v1/enter", R"({"resource":"x"})");
+    EXPECT_THAT(answer, HasSubstr(R"("allowed":true)"));
+    EXPECT_EQ(IdOf(answer), std::string(32, '0'));
+  }
+  EXPECT_EQ(api.entries().Counters().open, 0u);
+
+  const std::string exit = R"({"id":"00000000000000000000000000000000","outcome":"error"})";
+  EXPECT_THAT(client.Post("/v1/exit", exit), HasSubstr(R"({"settled":true})"));
+  EXPECT_THAT(client.Post("/v1/exit", exit), HasSubstr(R"({"settled":true})"));
 }
 
 TEST(DecisionApiTest, AFullTableRefusesAndHoldsNothing) {

@@ -25,6 +25,16 @@ bool IsPreflight(const wire::RequestHead& head) noexcept {
   return false;
 }
 
+// "get" is not GET, and escapes the rules on that, but many upstreams take it for GET.
+bool IsMiscasedMethod(const wire::RequestHead& head) noexcept {
+  if (head.method != wire::Method::kOther) return false;
+  constexpr std::array<std::string_view, 9> kKnown = {
+      "GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "CONNECT"};
+  return std::any_of(kKnown.begin(), kKnown.end(), [&](std::string_view known) {
+    return wire::EqualsIgnoreCase(head.method_text, known);
+  });
+}
+
 ProxyExchange& ExchangeOf(http::ServerSession& session) noexcept {
   return *static_cast<ProxyExchange*>(session.context());
 }
@@ -60,6 +70,10 @@ void Gateway::Drain(Duration grace) noexcept {
 }
 
 void Gateway::OnRequest(http::ServerSession& session, const wire::RequestHead& head) noexcept {
+  if (IsMiscasedMethod(head)) {
+    CountResponse(400);
+    return session.Refuse(400, "methods are in upper case");
+  }
   if (IsStatusTarget(head.target)) return AnswerStatus(session, head);
   if (const int status = view_.Assign(head, session.peer().ip); status != 0) {
     CountResponse(status);
@@ -96,7 +110,8 @@ void Gateway::OnTunnelEnd(http::ServerSession& session) noexcept {
 
 void Gateway::OnTaken(uint64_t ticket, std::span<const engine::TakeOutcome> outcomes) noexcept {
   std::vector<engine::TakeOutcome> copy(outcomes.begin(), outcomes.end());
-  loop_.Post([this, ticket, copy = std::move(copy)] {
+  loop_.Post([this, ticket, copy = std::move(copy), gateway = std::weak_ptr(posted_to_)] {
+    if (gateway.expired()) return;
     const auto index = static_cast<size_t>(ticket & UINT32_MAX);
     if (index < exchanges_.size()) exchanges_[index]->OnStoreAnswer(ticket, copy);
   });

@@ -71,6 +71,7 @@ struct GatewayCounters {
   std::atomic<uint64_t> upstream_resets{0};   // closed or reset before or within an answer
   std::atomic<uint64_t> upstream_garbage{0};  // an answer that is not HTTP
   std::atomic<int64_t> in_flight{0};          // admitted and not settled
+  std::atomic<uint64_t> cost_unknown{0};      // answers without the cost that a rule settles by
   std::atomic<uint64_t> tunnels{0};           // upgraded connections, ever
 };
 
@@ -140,6 +141,8 @@ class Gateway final : public http::Service, public engine::TakeSink {
   std::vector<std::unique_ptr<ProxyExchange>> exchanges_;  // every object ever made
   std::vector<ProxyExchange*> free_;
   uint64_t draw_state_;
+  // What is posted to the loop does nothing once this is gone.
+  const std::shared_ptr<const bool> posted_to_ = std::make_shared<const bool>(true);
 
   http::Server server_;  // last: its sessions end before what they use
 };

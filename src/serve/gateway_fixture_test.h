@@ -134,9 +134,12 @@ struct GatewayTest : ::testing::Test {
   void Open(std::vector<Rule> rules = {}) {
     RuleSet set;
     set.rules = std::move(rules);
+    Open(set);
+  }
+  void Open(const RuleSet& set) {
     const Result<void> loaded = engine->Load(set);
     ASSERT_TRUE(loaded.ok()) << loaded.error().message;
-    gateway = std::make_unique<Gateway>(*loop, *engine, options);
+    gateway = std::make_unique<Gateway>(*loop, *engine, options, store);
     address = *gateway->Listen(*net::Address::Parse("127.0.0.1:0"));
   }
   static Rule Limit(std::string name, int64_t limit) {
@@ -210,6 +213,7 @@ struct GatewayTest : ::testing::Test {
   std::unique_ptr<engine::Engine> engine = std::move(engine::Engine::Create({})).value();
   ScriptedUpstream upstream{*loop};
   GatewayOptions options;
+  engine::QuotaStore* store = nullptr;
   std::unique_ptr<Gateway> gateway;
   net::Address address;
 };

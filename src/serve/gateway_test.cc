@@ -284,6 +284,22 @@ TEST_F(GatewayTest, SmuggledRequestsNeverReachTheUpstream) {
   EXPECT_EQ(upstream.requests(), 0U);
 }
 
+// The body breaks while the head is being sent: the exchange ends within its own call.
+TEST_F(GatewayTest, ABodyThatIsBrokenFromItsFirstChunkIs400AndTheNextClientIsServed) {
+  Open();
+  upstream.AlwaysAnswer(std::string(kOk));
+  for (const std::string body : {"zz\r\nhello\r\n0\r\n\r\n", "fffffffffffffffff\r\n", "-1\r\n"}) {
+    SCOPED_TRACE(body);
+    SocketClient client = Dial();
+    client.Send("POST /a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + body);
+    ASSERT_TRUE(UntilClosed(client));
+    EXPECT_TRUE(client.received().starts_with("HTTP/1.1 400")) << client.received();
+  }
+  SocketClient next = Dial();
+  next.Send("GET /x HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_TRUE(Until([&] { return Count(next.Poll(), "HTTP/1.1 200 OK") == 1; }));
+}
+
 TEST_F(GatewayTest, TheUpstreamGetsAsManyRequestsAsWereCounted) {
   Open({Limit("hundred", 100)});
   upstream.AlwaysAnswer(std::string(kOk));

@@ -36,6 +36,7 @@ class HandlerClient {
     taken_ = 0;
   }
   void Close() { socket_->Close(); }
+  [[nodiscard]] http::Server& server() noexcept { return server_; }
   void Send(std::string_view request) { socket_->Send(request); }
 
   // Lets the server work until it has nothing to do, and takes what it sent.

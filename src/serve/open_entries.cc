@@ -49,18 +49,30 @@ OpenEntries::~OpenEntries() {
 }
 
 std::optional<EntryId> OpenEntries::Add(std::unique_ptr<engine::Attempt>& attempt,
-                                        Instant expires) {
+                                        const http::IpAddress& peer, Instant expires) {
   FG_DCHECK(attempt->entered());
   const EntryId id{base::RandomSeed(), base::RandomSeed()};
   const base::MutexLock lock(mutex_);
-  if (open_.size() >= open_max_) {
+  const auto mine = open_of_peer_.find(peer.bytes());
+  const bool peer_full = mine != open_of_peer_.end() && mine->second >= per_peer_max_;
+  if (open_.size() >= open_max_ || peer_full) {
     ++counters_.refused;
     return std::nullopt;
   }
-  const bool fresh = open_.try_emplace(id, Open{std::move(attempt), expires}).second;
+  const bool fresh = open_.try_emplace(id, Open{std::move(attempt), expires, peer.bytes()}).second;
   FG_CHECK(fresh);
   by_expiry_.emplace(expires, id);
+  ++open_of_peer_[peer.bytes()];
   return id;
+}
+
+std::unique_ptr<engine::Attempt> OpenEntries::Remove(OpenMap::iterator at) {
+  const auto mine = open_of_peer_.find(at->second.peer);
+  if (--mine->second == 0) open_of_peer_.erase(mine);
+  by_expiry_.erase({at->second.expires, at->first});
+  std::unique_ptr<engine::Attempt> attempt = std::move(at->second.attempt);
+  open_.erase(at);
+  return attempt;
 }
 
 bool OpenEntries::End(EntryId id, Outcome outcome, std::optional<int64_t> actual_cost,
@@ -72,9 +84,7 @@ bool OpenEntries::End(EntryId id, Outcome outcome, std::optional<int64_t> actual
     const auto found = open_.find(id);
     // One that is due is left to Expire: its time is over, whoever comes first.
     if (found == open_.end() || found->second.expires <= now) return false;
-    attempt = std::move(found->second.attempt);
-    by_expiry_.erase({found->second.expires, id});
-    open_.erase(found);
+    attempt = Remove(found);
     ++counters_.settled;
   }
   engine_.Settle(*attempt, outcome, actual_cost, now);
@@ -87,10 +97,7 @@ size_t OpenEntries::Expire(Instant now) {
     const base::MutexLock lock(mutex_);
     latest_ = std::max(latest_, now);
     while (!by_expiry_.empty() && by_expiry_.begin()->first <= now) {
-      const auto found = open_.find(by_expiry_.begin()->second);
-      due.push_back(std::move(found->second.attempt));
-      open_.erase(found);
-      by_expiry_.erase(by_expiry_.begin());
+      due.push_back(Remove(open_.find(by_expiry_.begin()->second)));
     }
     counters_.expired += due.size();
   }

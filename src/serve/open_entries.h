@@ -5,13 +5,14 @@
 // and died holds nothing for ever.
 //
 // Invariants
-//   (1) At most `open_max` entries are open.
+//   (1) At most `open_max` entries are open, `per_peer_max` of one address.
 //   (2) Every entry settles exactly once: by End, by Expire, or by the destructor.
 //   (3) An id is 128 random bits; nobody ends an entry that he was not given.
 //
 // Threads: any; one lock, held for a look-up and never while the engine works.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -25,9 +26,11 @@
 #include "flowguard/decision.h"
 #include "flowguard/time.h"
 
+#include "base/bounds.h"
 #include "base/mutex.h"
 #include "engine/attempt.h"
 #include "engine/engine.h"
+#include "http/ip_address.h"
 
 namespace flowguard::serve {
 
@@ -38,6 +41,8 @@ struct EntryId {
   // 32 hexadecimal digits.
   [[nodiscard]] std::string ToString() const;
   static std::optional<EntryId> Parse(std::string_view text) noexcept;
+  // All zeros, never given to an entry: the id of calls that hold nothing.
+  static constexpr EntryId Nothing() noexcept { return {}; }
 
   friend auto operator<=>(const EntryId&, const EntryId&) = default;
 };
@@ -46,21 +51,26 @@ struct OpenEntriesCounters {
   size_t open = 0;
   uint64_t settled = 0;  // by End
   uint64_t expired = 0;
-  uint64_t refused = 0;  // because the table was full
+  uint64_t refused = 0;  // because the table was full, or the address had its share
 };
+
+// Of one address, of all that are open: a quarter stays for the others.
+inline constexpr size_t kOpenEntriesPerPeerMax = base::kOpenEntriesMax / 4 * 3;
 
 class OpenEntries {
  public:
   // `engine` must outlive this.
-  OpenEntries(engine::Engine& engine, size_t open_max) : engine_(engine), open_max_(open_max) {}
+  OpenEntries(engine::Engine& engine, size_t open_max, size_t per_peer_max)
+      : engine_(engine), open_max_(open_max), per_peer_max_(per_peer_max) {}
   ~OpenEntries();
   OpenEntries(const OpenEntries&) = delete;
   OpenEntries& operator=(const OpenEntries&) = delete;
 
-  // Keeps an admitted attempt until `expires`.  Nothing when the table is full: the
-  // attempt stays with the caller, who cancels it.
+  // Keeps an admitted attempt of `peer` until `expires`.  Nothing when there is no room:
+  // the attempt stays with the caller, who cancels it.
   // Requires: attempt->entered().
-  std::optional<EntryId> Add(std::unique_ptr<engine::Attempt>& attempt, Instant expires);
+  std::optional<EntryId> Add(std::unique_ptr<engine::Attempt>& attempt, const http::IpAddress& peer,
+                             Instant expires);
 
   // Settles an entry.  False: there is none with this id (never given, ended already,
   // or expired).
@@ -72,15 +82,23 @@ class OpenEntries {
   [[nodiscard]] OpenEntriesCounters Counters() const;
 
  private:
+  using Peer = std::array<uint8_t, 16>;
   struct Open {
     std::unique_ptr<engine::Attempt> attempt;
     Instant expires;
+    Peer peer;
   };
+  using OpenMap = std::map<EntryId, Open>;
+
+  // Forgets an entry; what it held is the caller's to settle.
+  std::unique_ptr<engine::Attempt> Remove(OpenMap::iterator at) FG_REQUIRES(mutex_);
 
   engine::Engine& engine_;
   const size_t open_max_;
+  const size_t per_peer_max_;
   mutable base::Mutex mutex_;
-  std::map<EntryId, Open> open_ FG_GUARDED_BY(mutex_);
+  OpenMap open_ FG_GUARDED_BY(mutex_);
+  std::map<Peer, size_t> open_of_peer_ FG_GUARDED_BY(mutex_);  // no zeros
   std::set<std::pair<Instant, EntryId>> by_expiry_ FG_GUARDED_BY(mutex_);
   OpenEntriesCounters counters_ FG_GUARDED_BY(mutex_);
   Instant latest_ FG_GUARDED_BY(mutex_);  // the latest time seen, for the destructor

@@ -15,6 +15,8 @@ namespace {
 using std::chrono::seconds;
 
 constexpr Instant kStart{std::chrono::hours(100)};
+const http::IpAddress kPeer = *http::IpAddress::Parse("192.0.2.1");
+const http::IpAddress kOther = *http::IpAddress::Parse("192.0.2.2");
 
 // An engine with one concurrency rule, and entries over it.
 class Fixture : public ::testing::Test {
@@ -39,13 +41,13 @@ class Fixture : public ::testing::Test {
 
   EntryId Add(Instant expires) {
     auto attempt = Entered();
-    return entries_.Add(attempt, expires).value();
+    return entries_.Add(attempt, kPeer, expires).value();
   }
 
   int64_t InFlight() { return engine_->Counters().rules.at(0).inflight; }
 
   std::unique_ptr<engine::Engine> engine_ = engine::Engine::Create({}).value();
-  OpenEntries entries_{*engine_, 1'000};
+  OpenEntries entries_{*engine_, 1'000, 1'000};
 };
 
 using OpenEntriesTest = Fixture;
@@ -78,23 +80,43 @@ TEST_F(OpenEntriesTest, AnEntryThatIsDueCannotBeEndedAnyMore) {
 }
 
 TEST_F(OpenEntriesTest, AFullTableLeavesTheAttemptWithItsCaller) {
-  OpenEntries small(*engine_, 1);
+  OpenEntries small(*engine_, 1, 1);
   auto first = Entered();
   auto second = Entered();
-  ASSERT_TRUE(small.Add(first, kStart + seconds(1)));
+  ASSERT_TRUE(small.Add(first, kPeer, kStart + seconds(1)));
 
-  EXPECT_FALSE(small.Add(second, kStart + seconds(1)));
+  EXPECT_FALSE(small.Add(second, kPeer, kStart + seconds(1)));
 
   ASSERT_NE(second, nullptr);
   engine_->Cancel(*second, kStart);
   EXPECT_EQ(small.Counters().refused, 1u);
 }
 
+// Rules out: one client that enters and never exits taking the table from the others.
+TEST_F(OpenEntriesTest, AnAddressHasItsShareAndGetsItBackWithEveryEnd) {
+  OpenEntries shared(*engine_, 3, 1);
+  auto first = Entered();
+  auto second = Entered();
+  const auto id = shared.Add(first, kPeer, kStart + seconds(1));
+  ASSERT_TRUE(id);
+
+  EXPECT_FALSE(shared.Add(second, kPeer, kStart + seconds(1)));
+  EXPECT_EQ(shared.Counters().refused, 1u);
+  EXPECT_TRUE(shared.Add(second, kOther, kStart + seconds(9)));
+
+  shared.End(*id, Outcome::kOk, {}, kStart);
+  auto third = Entered();
+  EXPECT_TRUE(shared.Add(third, kPeer, kStart + seconds(1)));
+  shared.Expire(kStart + seconds(1));
+  auto fourth = Entered();
+  EXPECT_TRUE(shared.Add(fourth, kPeer, kStart + seconds(9)));
+}
+
 TEST_F(OpenEntriesTest, TheDestructorSettlesWhatIsLeft) {
   {
-    OpenEntries short_lived(*engine_, 10);
+    OpenEntries short_lived(*engine_, 10, 10);
     auto attempt = Entered();
-    ASSERT_TRUE(short_lived.Add(attempt, kStart + seconds(1)));
+    ASSERT_TRUE(short_lived.Add(attempt, kPeer, kStart + seconds(1)));
   }
   EXPECT_EQ(InFlight(), 0);
 }

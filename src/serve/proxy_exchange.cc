@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "http/ip_address.h"
 #include "serve/gateway.h"
@@ -16,8 +18,6 @@ namespace flowguard::serve {
 namespace {
 
 using http::Bump;
-
-constexpr int kConnectionsPerRequestMax = 4;
 
 // RFC 9110 9.2.2.
 bool IsIdempotent(wire::Method method) noexcept {
@@ -34,13 +34,27 @@ bool IsIdempotent(wire::Method method) noexcept {
   }
 }
 
-// "http://host/path" without scheme and authority.
-std::string_view OriginForm(const wire::RequestHead& head) noexcept {
+// "http://host/path" without scheme and authority; "http://host?query" is "/?query", for
+// which `room` is used.
+std::string_view OriginForm(const wire::RequestHead& head, std::string& room) noexcept {
   if (head.form != wire::TargetForm::kAbsolute) return head.target;
   const size_t authority = head.target.find("://");
   const size_t path = head.target.find_first_of("/?", authority + 3);
   if (path == std::string_view::npos) return "/";
-  return head.target.substr(path);
+  if (head.target[path] == '/') return head.target.substr(path);
+  room.assign("/").append(head.target.substr(path));
+  return room;
+}
+
+// WebSocket is the one protocol that may follow.  A tunnel for another version of HTTP
+// ("h2c") would carry requests that no rule sees.
+bool AsksForTunnel(const wire::RequestHead& head) noexcept {
+  if (!head.upgrade || head.body != wire::BodyFraming::kNone) return false;
+  for (const wire::Header& line : head.headers.all()) {
+    if (line.known != wire::KnownHeader::kUpgrade) continue;
+    if (!wire::EqualsIgnoreCase(line.value, "websocket")) return false;
+  }
+  return true;
 }
 
 }  // namespace
@@ -48,21 +62,20 @@ std::string_view OriginForm(const wire::RequestHead& head) noexcept {
 ProxyExchange::ProxyExchange(Gateway& gateway, uint32_t index) noexcept
     : gateway_(gateway),
       ticket_(index),
-      wait_([](void* self) noexcept { static_cast<ProxyExchange*>(self)->OnWaited(); }, this) {}
+      wait_([](void* self) noexcept { static_cast<ProxyExchange*>(self)->OnTimer(); }, this) {}
 
 void ProxyExchange::Start(http::ServerSession& session, const wire::RequestHead& head) noexcept {
   session_ = &session;
   session.set_context(this);
   stage_ = Stage::kDeciding;
   method_ = head.method;
-  wants_upgrade_ = head.upgrade && head.body == wire::BodyFraming::kNone;
-  body_taken_ = head_done_ = heard_ = write_broken_ = admitted_ = false;
-  surplus_ = server_error_ = false;
-  sent_ = head_scanned_ = 0;
+  wants_upgrade_ = AsksForTunnel(head);
+  body_taken_ = head_done_ = heard_ = write_broken_ = send_blocked_ = admitted_ = false;
+  surplus_ = server_error_ = given_up_ = false;
+  sent_ = head_scanned_ = interims_ = 0;
   tried_ = 0;
-  attempts_ = 0;
+  retries_ = 0;
   read_bytes_ = kReadBytesMin;
-  actual_cost_.reset();
 }
 
 // --- the request's way
@@ -82,29 +95,16 @@ void ProxyExchange::Forward(const wire::RequestHead& head) noexcept {
 }
 
 std::string_view ProxyExchange::WriteRequestHead(const wire::RequestHead& head) noexcept {
-  const http::IpAddress& peer = session_->peer().ip;
-  const bool trusted = gateway_.options_.view.client.trusted.Contains(peer);
+  const bool trusted = gateway_.options_.view.client.trusted.Contains(session_->peer().ip);
   wire::HeadWriter out({gateway_.head_room_.get(), Gateway::kHeadRoomBytes});
-  out.RequestLine(head.method_text, OriginForm(head));
+  out.RequestLine(head.method_text, OriginForm(head, gateway_.text_));
   // A message for an HTTP/1.1 server needs a Host, if an empty one.
   out.AddLine("Host", head.host);
   bool proto = false;
   for (const wire::Header& line : head.headers.all()) {
-    switch (line.known) {
-      case wire::KnownHeader::kHost:
-      case wire::KnownHeader::kContentLength:
-      case wire::KnownHeader::kExpect:
-      case wire::KnownHeader::kXForwardedFor:
-        break;
-      case wire::KnownHeader::kXForwardedProto:
-        if (trusted && !proto) {
-          out.Forward(line);
-          proto = true;
-        }
-        break;
-      default:
-        if (!line.hop_by_hop) out.Forward(line);
-    }
+    if (!PassesOn(line, trusted)) continue;
+    if (line.known == wire::KnownHeader::kXForwardedProto && std::exchange(proto, true)) continue;
+    out.Forward(line);
   }
   // Framing is written from what was understood, never copied.
   if (head.body == wire::BodyFraming::kChunked) {
@@ -112,7 +112,7 @@ std::string_view ProxyExchange::WriteRequestHead(const wire::RequestHead& head) 
   } else if (head.headers.Has(wire::KnownHeader::kContentLength)) {
     out.Add("Content-Length", head.content_length);
   }
-  AddForwardedFor(head, peer, out);
+  AddForwardedFor(head, trusted, out);
   if (!proto) out.AddLine("X-Forwarded-Proto", "http");
   if (wants_upgrade_) {
     out.AddLine("Connection", "Upgrade");
@@ -130,12 +130,37 @@ std::string_view ProxyExchange::WriteRequestHead(const wire::RequestHead& head) 
   return out.ok() ? out.view() : std::string_view();
 }
 
-void ProxyExchange::AddForwardedFor(const wire::RequestHead& head, const http::IpAddress& peer,
+// Whether a line of the client's goes on as it came.  `trusted`: what the peer says about
+// who sent the request is believed.
+bool ProxyExchange::PassesOn(const wire::Header& line, bool trusted) const noexcept {
+  if (line.hop_by_hop) return false;
+  switch (line.known) {
+    case wire::KnownHeader::kHost:
+    case wire::KnownHeader::kContentLength:
+    case wire::KnownHeader::kExpect:
+    case wire::KnownHeader::kXForwardedFor:
+      return false;
+    case wire::KnownHeader::kForwarded:
+    case wire::KnownHeader::kXForwardedHost:
+    case wire::KnownHeader::kXForwardedProto:
+    case wire::KnownHeader::kXRealIp:
+      return trusted;
+    case wire::KnownHeader::kOther:
+      break;
+    default:
+      return true;
+  }
+  if (wire::EqualsIgnoreCase(line.name, "http2-settings")) return false;
+  // CGI and its kin read X_Api_Key as X-Api-Key, which would evade a rule on that.
+  return line.name.find('_') == std::string_view::npos || gateway_.engine_.ReadsHeader(line.name);
+}
+
+void ProxyExchange::AddForwardedFor(const wire::RequestHead& head, bool trusted,
                                     wire::HeadWriter& out) noexcept {
   std::array<char, http::kIpTextMax> text;
-  const std::string_view ip = peer.Format(text);
+  const std::string_view ip = session_->peer().ip.Format(text);
   out.Raw("X-Forwarded-For: ");
-  if (head.headers.Has(wire::KnownHeader::kXForwardedFor)) {
+  if (trusted && head.headers.Has(wire::KnownHeader::kXForwardedFor)) {
     for (const wire::Header& line : head.headers.all()) {
       if (line.known != wire::KnownHeader::kXForwardedFor || line.value.empty()) continue;
       out.Raw(line.value);
@@ -147,7 +172,6 @@ void ProxyExchange::AddForwardedFor(const wire::RequestHead& head, const http::I
 }
 
 void ProxyExchange::Connect(bool fresh) noexcept {
-  ++attempts_;
   stage_ = Stage::kConnecting;
   upstream_ = gateway_.pool_.Acquire(*this, tried_, fresh);
   if (upstream_ == nullptr) return Fail(Failure::kConnect);
@@ -160,14 +184,17 @@ void ProxyExchange::SendRequest() noexcept {
   Bump<uint64_t>(gateway_.counters_.upstream_requests);
   stage_ = Stage::kRelaying;
   sent_ = 0;
-  heard_ = write_broken_ = false;
+  heard_ = write_broken_ = send_blocked_ = false;
   upstream_->DisarmTimeout();
   // With body bytes at hand, head and body leave in one write from OnBody.
   if (session_->body_done() || session_->arrived().empty()) {
     if (!SendKept()) return;
   }
   if (session_->body_done()) return;
+  const uint64_t use = ticket_;
   session_->StartBody();
+  // A body that is broken, or a send that fails, has ended this exchange already.
+  if (use != ticket_ || stage_ != Stage::kRelaying) return;
   // After a retry the body has been started before.  Within the session's own input
   // handling it goes on by itself.
   if (!session_->corked()) session_->ResumeInput();
@@ -182,7 +209,7 @@ bool ProxyExchange::SendKept() noexcept {
     return use == ticket_ && stage_ == Stage::kRelaying;
   }
   sent_ += result.bytes;
-  if (sent_ == request_.size() && session_->body_done()) OnRequestSent();
+  OnTaken(result.bytes, sent_ == request_.size(), session_->body_done());
   return true;
 }
 
@@ -200,8 +227,18 @@ size_t ProxyExchange::OnBody(std::string_view raw, bool last) noexcept {
   const size_t of_body = result.bytes - of_head;
   sent_ += of_head;
   body_taken_ = body_taken_ || of_body > 0;
-  if (last && of_body == raw.size()) OnRequestSent();
+  OnTaken(result.bytes, result.bytes == head.size() + raw.size(), last);
   return of_body;
+}
+
+// The upstream took `bytes` of what it was offered; `whole`: all of it; `last`: nothing of
+// the request comes behind that.
+void ProxyExchange::OnTaken(size_t bytes, bool whole, bool last) noexcept {
+  const bool was_blocked = std::exchange(send_blocked_, !whole);
+  if (whole) return last ? ArmResponseTimeout() : upstream_->DisarmTimeout();
+  // The client's clock stands still meanwhile: an upstream that stops reading would
+  // hold the client, the connection and its place without end.
+  if (bytes > 0 || !was_blocked) ArmResponseTimeout();
 }
 
 // The upstream takes no more, but may have answered before it stopped listening.
@@ -210,10 +247,17 @@ void ProxyExchange::OnSendError() noexcept {
   const uint64_t use = ticket_;
   upstream_->set_readable(true);
   ReadResponse();
-  if (use == ticket_ && stage_ == Stage::kRelaying && !heard_) Fail(Failure::kReset);
+  if (use != ticket_ || stage_ != Stage::kRelaying) return;
+  if (!heard_) return Fail(Failure::kReset);
+  if (session_->unsent() == 0) ArmResponseTimeout();
 }
 
-void ProxyExchange::OnRequestSent() noexcept {
+// Whether the next step is the upstream's: to take more of the request, or to answer.
+bool ProxyExchange::WaitsForUpstream() const noexcept {
+  return send_blocked_ || write_broken_ || session_->body_done();
+}
+
+void ProxyExchange::ArmResponseTimeout() noexcept {
   upstream_->ArmTimeout(gateway_.pool_.options().response_timeout);
 }
 
@@ -255,10 +299,8 @@ void ProxyExchange::OnClientGone() noexcept {
     case Stage::kAsking:
       stage_ = Stage::kOrphaned;
       session_ = nullptr;
-      gateway_.store_->Abandon(ticket_, true);
-      // An answer that was under way already is in the loop's queue ahead of this.
-      gateway_.loop_.Post([this, ticket = ticket_] { OnAbandoned(ticket); });
-      return;
+      wait_.Disarm();
+      return AbandonTake();
     case Stage::kParked:
       Bump<int64_t>(gateway_.counters_.parked, -1);
       wait_.Disarm();
@@ -277,7 +319,8 @@ void ProxyExchange::OnClientGone() noexcept {
 
 void ProxyExchange::EndAtShutdown() noexcept {
   if (stage_ == Stage::kFree) return;
-  if (stage_ == Stage::kAsking) gateway_.store_->Abandon(ticket_, true);
+  wait_.Disarm();
+  if (stage_ == Stage::kAsking && !given_up_) gateway_.store_->Abandon(ticket_, true);
   Settle(Outcome::kCancelled);
   gateway_.engine_.Cancel(attempt_, gateway_.loop_.Now());
   PassDues();
@@ -304,8 +347,9 @@ void ProxyExchange::CountFailure(Failure failure) noexcept {
 // Another connection may carry the request only when the first cannot have acted on
 // it, or when acting twice is the same as once.
 bool ProxyExchange::CanRetry(Failure failure, bool reused) const noexcept {
-  if (attempts_ >= kConnectionsPerRequestMax || body_taken_ || heard_) return false;
+  if (body_taken_ || heard_) return false;
   if (stage_ == Stage::kConnecting) {
+    if (retries_ >= gateway_.options_.upstream.retries) return false;
     const uint64_t all =
         gateway_.pool_.size() == 64 ? ~uint64_t{0} : (uint64_t{1} << gateway_.pool_.size()) - 1;
     return tried_ != all;
@@ -323,7 +367,8 @@ void ProxyExchange::Fail(Failure failure) noexcept {
   DropUpstream(false);
   if (retry) {
     Bump<uint64_t>(gateway_.counters_.upstream_retries);
-    if (stale) tried_ = 0;
+    // That connection is no address that was tried, and a fresh one is not stale again.
+    stale ? tried_ = 0 : ++retries_;
     return Connect(true);
   }
   if (stale) CountFailure(failure);
@@ -343,7 +388,7 @@ void ProxyExchange::Settle(Outcome outcome) noexcept {
   if (!admitted_) return;
   admitted_ = false;
   Bump<int64_t>(gateway_.counters_.in_flight, -1);
-  gateway_.engine_.Settle(attempt_, outcome, actual_cost_, gateway_.loop_.Now());
+  gateway_.engine_.Settle(attempt_, outcome, std::nullopt, gateway_.loop_.Now());
   PassDues();
 }
 

@@ -10,7 +10,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -43,7 +42,7 @@ class ProxyExchange final : public UpstreamUser {
   void Exempt(const wire::RequestHead& head) noexcept { Forward(head); }
   // The store answered `ticket`.  False: nobody waits for that one any more.
   bool OnStoreAnswer(uint64_t ticket, std::span<const engine::TakeOutcome> outcomes) noexcept;
-  // Every answer of the store to the orphaned `ticket` has been seen.
+  // Every answer of the store to the abandoned `ticket` has been seen.
   void OnAbandoned(uint64_t ticket) noexcept;
   // The gateway drains: nobody waits any more.
   void RefuseParked() noexcept;
@@ -84,6 +83,7 @@ class ProxyExchange final : public UpstreamUser {
 
   // decision
   void Ask() noexcept;
+  void AbandonTake() noexcept;
   void PassDues() noexcept;
   void Decided(const wire::RequestHead& head) noexcept;
   void Park() noexcept;
@@ -91,6 +91,7 @@ class ProxyExchange final : public UpstreamUser {
   void AnswerDegraded() noexcept;
   [[nodiscard]] std::string& AnswerRoom() noexcept;
   void SendAnswer(bool keep) noexcept;
+  void OnTimer() noexcept;
   void OnWaited() noexcept;
   void Refuse(const Decision& decision) noexcept;
   void KeepHead() noexcept;
@@ -102,22 +103,25 @@ class ProxyExchange final : public UpstreamUser {
   // request
   void Forward(const wire::RequestHead& head) noexcept;
   std::string_view WriteRequestHead(const wire::RequestHead& head) noexcept;  // empty: no room
-  void AddForwardedFor(const wire::RequestHead& head, const http::IpAddress& peer,
-                       wire::HeadWriter& out) noexcept;
+  [[nodiscard]] bool PassesOn(const wire::Header& line, bool trusted) const noexcept;
+  void AddForwardedFor(const wire::RequestHead& head, bool trusted, wire::HeadWriter& out) noexcept;
   void ResumeSending() noexcept;
   void Connect(bool fresh) noexcept;
   void SendRequest() noexcept;
   bool SendKept() noexcept;  // alive
+  void OnTaken(size_t bytes, bool whole, bool last) noexcept;
   void OnSendError() noexcept;
-  void OnRequestSent() noexcept;
+  [[nodiscard]] bool WaitsForUpstream() const noexcept;
+  void ArmResponseTimeout() noexcept;
 
   // response
   void ReadResponse() noexcept;
-  bool ReadOnce() noexcept;                         // alive, and more may be there
-  bool TakeHeads(std::string_view bytes) noexcept;  // alive
-  void PassInterim(const wire::ResponseHead& head, std::string_view raw) noexcept;
+  bool ReadOnce() noexcept;                                   // alive, and more may be there
+  bool TakeHeads(std::string_view bytes) noexcept;            // alive
+  bool PassInterim(const wire::ResponseHead& head) noexcept;  // alive
   void PassHead(const wire::ResponseHead& head, std::string_view rest) noexcept;
   std::string_view WriteResponseHead(const wire::ResponseHead& head) noexcept;
+  void ReadActualCosts(const wire::ResponseHead& head) noexcept;
   void PassBody(std::string_view head, std::string_view bytes) noexcept;
   std::string_view FrameBody(std::string_view bytes, bool& end, bool& good) noexcept;
   bool PassDecoded(std::string_view bytes, bool& end) noexcept;
@@ -147,17 +151,19 @@ class ProxyExchange final : public UpstreamUser {
   bool surplus_ = false;       // the upstream sent more than its answer
   bool server_error_ = false;  // the answer was 5xx
   bool write_broken_ = false;  // the upstream takes no more of the request
+  bool send_blocked_ = false;  // it took less of it than it was offered
   bool admitted_ = false;      // counted as in flight
+  bool given_up_ = false;      // the store was told that nobody waits
   Instant decided_at_{};       // of the answer that the engine gave last
   wire::BodyFraming framing_ = wire::BodyFraming::kNone;
   wire::ChunkedDecoder chunked_;
   uint64_t left_ = 0;      // kLength: bytes of the answer's body to come
   size_t sent_ = 0;        // of request_
   uint64_t tried_ = 0;     // addresses, as bits
-  int attempts_ = 0;       // connections used
+  int retries_ = 0;        // connections to other addresses after a first failed
+  size_t interims_ = 0;    // 1xx answers of the upstream
   size_t read_bytes_ = 0;  // how much to read at once
   size_t head_scanned_ = 0;
-  std::optional<int64_t> actual_cost_;
   http::ServerSession* session_ = nullptr;
   UpstreamConnection* upstream_ = nullptr;
   http::Buffer request_;   // the head as sent, kept for a retry; or the head that waits

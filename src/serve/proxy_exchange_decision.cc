@@ -2,6 +2,8 @@
 //
 // From the head of a request to its verdict: the engine, the store if rules need it,
 // and the wait.
+#include <memory>
+
 #include "base/check.h"
 #include "serve/gateway.h"
 #include "serve/proxy_exchange.h"
@@ -36,6 +38,7 @@ void ProxyExchange::Ask() noexcept {
   stage_ = Stage::kAsking;
   gateway_.store_->Take(attempt_.remote_takes(), now, now + gateway_.options_.store_deadline,
                         ticket_, &gateway_);
+  gateway_.loop_.ArmAfter(wait_, gateway_.options_.store_deadline);
 }
 
 bool ProxyExchange::OnStoreAnswer(uint64_t ticket,
@@ -52,6 +55,7 @@ bool ProxyExchange::OnStoreAnswer(uint64_t ticket,
     return true;
   }
   if (stage_ != Stage::kAsking) return false;
+  wait_.Disarm();
   stage_ = Stage::kDeciding;
   decided_at_ = now;
   gateway_.engine_.Resume(attempt_, outcomes, now);
@@ -60,11 +64,26 @@ bool ProxyExchange::OnStoreAnswer(uint64_t ticket,
   return true;
 }
 
+// The client has left, or the deadline is over and the store did not say so.
+void ProxyExchange::AbandonTake() noexcept {
+  if (given_up_) return;
+  given_up_ = true;
+  gateway_.store_->Abandon(ticket_, true);
+  // An answer that was under way already is in the loop's queue ahead of this.
+  gateway_.loop_.Post([this, ticket = ticket_, gateway = std::weak_ptr(gateway_.posted_to_)] {
+    if (!gateway.expired()) OnAbandoned(ticket);
+  });
+}
+
 void ProxyExchange::OnAbandoned(uint64_t ticket) noexcept {
-  if (ticket != ticket_ || stage_ != Stage::kOrphaned) return;
-  gateway_.engine_.Cancel(attempt_, gateway_.loop_.Now());
-  PassDues();
-  Finish();
+  if (ticket != ticket_) return;
+  if (stage_ == Stage::kAsking) {
+    OnStoreAnswer(ticket, {});
+  } else if (stage_ == Stage::kOrphaned) {
+    gateway_.engine_.Cancel(attempt_, gateway_.loop_.Now());
+    PassDues();
+    Finish();
+  }
 }
 
 void ProxyExchange::PassDues() noexcept {
@@ -112,6 +131,10 @@ void ProxyExchange::RefuseOverload(Decision decision) noexcept {
   decision.retry_after = decision.wait;
   decision.wait = {};
   Refuse(decision);
+}
+
+void ProxyExchange::OnTimer() noexcept {
+  stage_ == Stage::kAsking ? AbandonTake() : OnWaited();
 }
 
 void ProxyExchange::OnWaited() noexcept {

@@ -5,14 +5,29 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/bounds.h"
+#include "http/fields.h"
 #include "serve/gateway.h"
 #include "serve/proxy_exchange.h"
 #include "serve/rate_headers.h"
 #include "wire/http1_writer.h"
 
 namespace flowguard::serve {
+namespace {
 
 using http::Bump;
+
+// A count of units, as digits alone; one beyond kCostMax is kCostMax.  -1: it is none.
+int64_t UnitsOf(const http::FieldValue& field) noexcept {
+  const std::string_view text = field.value;
+  if (field.status != http::FieldStatus::kFound || text.empty()) return -1;
+  if (text.find_first_not_of("0123456789") != std::string_view::npos) return -1;
+  int64_t units = 0;
+  const auto end = std::from_chars(text.data(), text.data() + text.size(), units);
+  return end.ec == std::errc() ? std::min(units, base::kCostMax) : base::kCostMax;
+}
+
+}  // namespace
 
 void ProxyExchange::ReadResponse() noexcept {
   const uint64_t use = ticket_;
@@ -46,17 +61,17 @@ bool ProxyExchange::ReadOnce() noexcept {
   // still to be read.
   upstream_->set_readable(got.bytes == room || upstream_->peer_closed());
   heard_ = true;
-  const UpstreamOptions& options = gateway_.pool_.options();
   if (stage_ == Stage::kTunnel) {
-    upstream_->ArmTimeout(options.tunnel_timeout);
+    upstream_->ArmTimeout(gateway_.pool_.options().tunnel_timeout);
     session_->Write({into, got.bytes});
     return true;
   }
-  if (session_->body_done()) upstream_->ArmTimeout(options.response_timeout);
   if (!head_done_) {
+    // The clock of a head that is not whole runs on, as it does under interim answers.
     if (behind) response_.Commit(got.bytes);
     return TakeHeads(behind ? response_.view() : std::string_view(into, got.bytes));
   }
+  if (WaitsForUpstream()) ArmResponseTimeout();
   const uint64_t use = ticket_;
   PassBody({}, {into, got.bytes});
   if (use != ticket_) return false;
@@ -85,18 +100,18 @@ bool ProxyExchange::TakeHeads(std::string_view bytes) noexcept {
         break;
     }
     head_scanned_ = 0;
-    const std::string_view raw = bytes.substr(0, head.consumed);
     bytes.remove_prefix(head.consumed);
     if (head.status >= 200) break;
     if (head.status == 101) {
-      if (!wants_upgrade_) {
+      const wire::Header* const to = head.headers.Find(wire::KnownHeader::kUpgrade);
+      if (!wants_upgrade_ || to == nullptr || !wire::EqualsIgnoreCase(to->value, "websocket")) {
         Fail(Failure::kGarbage);
         return false;
       }
       BeginTunnel(head, bytes);
       return false;
     }
-    PassInterim(head, raw);
+    if (!PassInterim(head)) return false;
     if (bytes.empty()) {
       response_.Release();
       return true;
@@ -118,15 +133,28 @@ void ProxyExchange::KeepResponse(std::string_view bytes) noexcept {
   }
 }
 
-void ProxyExchange::PassInterim(const wire::ResponseHead& head, std::string_view raw) noexcept {
+bool ProxyExchange::PassInterim(const wire::ResponseHead& head) noexcept {
+  if (++interims_ > base::kInterimAnswersMax) {
+    Fail(Failure::kGarbage);
+    return false;
+  }
   // HTTP/1.0 does not know them, and one "100 Continue" is enough.
-  if (session_->minor_version() == 0) return;
-  if (head.status == 100 && session_->continue_sent()) return;
-  session_->Write(raw);
+  if (head.status != 100 && head.status != 103) return true;
+  if (session_->minor_version() == 0) return true;
+  if (head.status == 100 && session_->continue_sent()) return true;
+  wire::HeadWriter out({gateway_.head_room_.get(), Gateway::kHeadRoomBytes});
+  out.StatusLine(head.status, head.reason);
+  for (const wire::Header& line : head.headers.all()) {
+    if (!line.hop_by_hop && line.known != wire::KnownHeader::kContentLength) out.Forward(line);
+  }
+  out.End();
+  if (out.ok()) session_->Write(out.view());
+  return true;
 }
 
 void ProxyExchange::PassHead(const wire::ResponseHead& head, std::string_view rest) noexcept {
   head_done_ = true;
+  if (WaitsForUpstream()) ArmResponseTimeout();
   server_error_ = head.status >= 500;
   framing_ = head.body;
   left_ = head.content_length;
@@ -136,12 +164,28 @@ void ProxyExchange::PassHead(const wire::ResponseHead& head, std::string_view re
   keep_client_ = session_->keep_alive() && framing_ != wire::BodyFraming::kUntilClose && !decode_;
   gateway_.pool_.ReportSuccess(upstream_->endpoint());
   gateway_.CountResponse(head.status);
+  if (admitted_) ReadActualCosts(head);
   const std::string_view text = WriteResponseHead(head);
   if (text.empty()) {
     head_done_ = false;
     return Fail(Failure::kGarbage);
   }
   PassBody(text, rest);
+}
+
+// Rules that find no number keep what they reserved.
+void ProxyExchange::ReadActualCosts(const wire::ResponseHead& head) noexcept {
+  bool unknown = false;
+  for (size_t hold = 0; hold < attempt_.hold_count(); ++hold) {
+    const std::string_view name = attempt_.settle_header(hold);
+    if (name.empty()) continue;
+    const http::FieldValue field =
+        http::FindHeader(head.headers, name, http::RepeatedLines::kAmbiguous, {});
+    const int64_t units = UnitsOf(field);
+    unknown = unknown || units < 0;
+    if (units >= 0) attempt_.set_actual_cost(hold, units);
+  }
+  if (unknown) Bump<uint64_t>(gateway_.counters_.cost_unknown);
 }
 
 std::string_view ProxyExchange::WriteResponseHead(const wire::ResponseHead& head) noexcept {
@@ -292,7 +336,7 @@ void ProxyExchange::OnTunnelEnd() noexcept {
 
 void ProxyExchange::OnClientDrained() noexcept {
   if (stage_ != Stage::kRelaying && stage_ != Stage::kTunnel) return;
-  if (stage_ == Stage::kRelaying && session_->body_done()) OnRequestSent();
+  if (stage_ == Stage::kRelaying && WaitsForUpstream()) ArmResponseTimeout();
   ReadResponse();
 }
 

@@ -19,17 +19,6 @@ char Lower(char c) noexcept {
   return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
 }
 
-// The seconds in which `limit` units come back at the rule's rate: the window of a
-// window rule, burst / rate of a bucket.  0: the rule has no rate.
-int64_t WindowSeconds(const Rate& rate, int64_t limit) noexcept {
-  if (rate.limit <= 0 || rate.window <= Duration::zero() || limit <= 0) return 0;
-  __extension__ using Wide = unsigned __int128;
-  const Wide divisor = static_cast<Wide>(rate.limit) * static_cast<Wide>(kSecondNs);
-  const Wide product = static_cast<Wide>(limit) * static_cast<Wide>(rate.window.count());
-  const Wide seconds = (product + divisor - 1) / divisor;
-  return static_cast<int64_t>(std::min<Wide>(seconds, static_cast<Wide>(kStructuredIntegerMax)));
-}
-
 int64_t Clamped(int64_t value) noexcept {
   return std::clamp<int64_t>(value, 0, kStructuredIntegerMax);
 }
@@ -52,8 +41,7 @@ void AppendDraft(const Decision& decision, std::string& out) {
   out += ";q=";
   AppendDecimal(Clamped(decision.limit), out);
   if (concurrency) out += ";qu=\"concurrent-requests\"";
-  if (const int64_t window = concurrency ? 0 : WindowSeconds(rule.rate, decision.limit);
-      window > 0) {
+  if (const int64_t window = CeilSeconds(decision.window); window > 0) {
     out += ";w=";
     AppendDecimal(window, out);
   }

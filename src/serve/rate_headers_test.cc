@@ -33,6 +33,7 @@ TEST(RateHeadersTest, DraftFieldsOfARefusalNameQuotaWindowAndWait) {
                           .remaining = 0,
                           .reset_after = seconds(2),
                           .retry_after = milliseconds(10),
+                          .window = seconds(2),
                           .rule = &rule};
 
   EXPECT_EQ(Lines(decision, kDraftOnly),
@@ -42,8 +43,11 @@ TEST(RateHeadersTest, DraftFieldsOfARefusalNameQuotaWindowAndWait) {
 
 TEST(RateHeadersTest, DraftFieldsOfAnAllowedRequestTellTheReset) {
   const RuleInfo rule = PerClient();
-  const Decision decision{
-      .limit = 200, .remaining = 150, .reset_after = milliseconds(500), .rule = &rule};
+  const Decision decision{.limit = 200,
+                          .remaining = 150,
+                          .reset_after = milliseconds(500),
+                          .window = seconds(2),
+                          .rule = &rule};
 
   EXPECT_EQ(Lines(decision, kDraftOnly),
             "RateLimit-Policy: \"per-client\";q=200;w=2\r\n"
@@ -52,7 +56,7 @@ TEST(RateHeadersTest, DraftFieldsOfAnAllowedRequestTellTheReset) {
 
 TEST(RateHeadersTest, UntouchedQuotaHasNoResetParameter) {
   const RuleInfo rule = PerClient();
-  const Decision decision{.limit = 200, .remaining = 200, .rule = &rule};
+  const Decision decision{.limit = 200, .remaining = 200, .window = seconds(2), .rule = &rule};
 
   EXPECT_EQ(Lines(decision, kDraftOnly),
             "RateLimit-Policy: \"per-client\";q=200;w=2\r\n"
@@ -100,11 +104,11 @@ TEST(RateHeadersTest, RemainingIsNeverNegative) {
 }
 
 TEST(RateHeadersTest, NumbersThatAStructuredFieldCannotHoldAreClamped) {
-  RuleInfo rule = PerClient();
-  rule.rate = {1, seconds(86'400)};
-  const Decision decision{.limit = INT64_MAX, .remaining = INT64_MAX, .rule = &rule};
+  const RuleInfo rule = PerClient();
+  const Decision decision{
+      .limit = INT64_MAX, .remaining = INT64_MAX, .window = Duration::max(), .rule = &rule};
 
-  EXPECT_NE(Lines(decision, kDraftOnly).find(";q=999999999999999;w=999999999999999\r\n"),
+  EXPECT_NE(Lines(decision, kDraftOnly).find(";q=999999999999999;w=9223372037\r\n"),
             std::string::npos);
 }
 

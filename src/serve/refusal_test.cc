@@ -32,6 +32,7 @@ Decision Refused(const RuleInfo& rule, Reason reason = Reason::kLimit,
           .remaining = 0,
           .reset_after = seconds(1),
           .retry_after = retry_after,
+          .window = seconds(1),
           .rule = &rule};
 }
 

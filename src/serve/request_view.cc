@@ -107,7 +107,9 @@ std::string_view HttpRequestView::Value(const rules::Dimension& dimension,
       return Header(dimension.argument);
     case rules::DimensionKind::kCookie: {
       const http::FieldValue cookie = http::FindCookie(head_->headers, dimension.argument);
-      return cookie.status == http::FieldStatus::kFound ? Found(cookie.value) : std::string_view();
+      if (cookie.status == http::FieldStatus::kFound) return Found(cookie.value);
+      if (cookie.status != http::FieldStatus::kAbsent) ambiguous_ = true;
+      return {};
     }
     case rules::DimensionKind::kQuery:
     case rules::DimensionKind::kParam:

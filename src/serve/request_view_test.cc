@@ -64,6 +64,8 @@ TEST(RequestViewTest, PathIsNormalisedAndWithoutQuery) {
 TEST(RequestViewTest, AnUnreadablePathIs400) {
   EXPECT_EQ(Request("/a%zz").status(), 400);
   EXPECT_EQ(Request("/a%00").status(), 400);
+  EXPECT_EQ(Request("/login#x").status(), 400);
+  EXPECT_EQ(Request("/x/..%2flogin").status(), 400);
 }
 
 TEST(RequestViewTest, TheClientIsThePeerUnlessItIsTrusted) {
@@ -104,6 +106,20 @@ TEST(RequestViewTest, AHeaderWithTwoValuesIsAmbiguous) {
 
   EXPECT_EQ(request.Value(Of(DimensionKind::kHeader, "x-key")), "(missing)");
   EXPECT_TRUE(request.view().ambiguous());
+}
+
+TEST(RequestViewTest, AParameterOrCookieWithTwoValuesIsAmbiguous) {
+  Request parameter("/?id=0&id=victim");
+  Request cookie("/", "Cookie: sid=0; sid=victim\r\n");
+  Request equal("/?id=a&id=a", "Cookie: sid=b; sid=b\r\n");
+
+  EXPECT_EQ(parameter.Value(Of(DimensionKind::kQuery, "id")), "(missing)");
+  EXPECT_TRUE(parameter.view().ambiguous());
+  EXPECT_EQ(cookie.Value(Of(DimensionKind::kCookie, "sid")), "(missing)");
+  EXPECT_TRUE(cookie.view().ambiguous());
+  EXPECT_EQ(equal.Value(Of(DimensionKind::kQuery, "id")), "a");
+  EXPECT_EQ(equal.Value(Of(DimensionKind::kCookie, "sid")), "b");
+  EXPECT_FALSE(equal.view().ambiguous());
 }
 
 TEST(RequestViewTest, ALongQueryValueIsWholeAndNotMissing) {

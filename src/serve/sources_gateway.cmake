@@ -6,4 +6,6 @@ set(FG_SERVE_GATEWAY_SOURCES
   proxy_exchange_response.cc
   upstream_pool.cc)
 
-fg_test(gateway_test SOURCES gateway_test.cc gateway_proxy_test.cc DEPS fg_serve fg_testing)
+fg_test(gateway_test
+  SOURCES gateway_cost_test.cc gateway_hostile_test.cc gateway_proxy_test.cc gateway_store_test.cc gateway_test.cc
+  DEPS fg_serve fg_testing)

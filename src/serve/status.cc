@@ -60,6 +60,7 @@ int StatusPage::Write(const wire::RequestHead& head, const http::IpAddress& peer
     return status;
   };
   if (path.status == http::FieldStatus::kTooLong) return bad(414, "path is too long");
+  if (path.status == http::FieldStatus::kAmbiguous) return bad(400, "path is given twice");
   if (path.status == http::FieldStatus::kFound && !path.value.starts_with('/')) {
     return bad(400, "path must begin with '/'");
   }
@@ -73,7 +74,8 @@ int StatusPage::Write(const wire::RequestHead& head, const http::IpAddress& peer
     return bad(status, "path cannot be read as the path of a request");
   }
   const auto rules = engine_.Explain(view_, now);
-  if (view_.ambiguous()) return bad(400, "a header that a rule needs is given twice");
+  if (view_.ambiguous())
+    return bad(400, "a header, cookie or parameter that a rule needs is given twice");
 
   body += "{\"path\":";
   text::AppendJsonString(body, view_.path);

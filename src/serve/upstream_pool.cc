@@ -74,9 +74,14 @@ uint32_t UpstreamPool::Choose(uint64_t avoid) noexcept {
 UpstreamConnection* UpstreamPool::Acquire(UpstreamUser& user, uint64_t avoid, bool fresh) noexcept {
   const uint32_t index = Choose(avoid);
   Endpoint& endpoint = endpoints_[index];
-  if (!fresh && !endpoint.idle.empty()) {
+  while (!fresh && !endpoint.idle.empty()) {
     UpstreamConnection* const kept = endpoint.idle.back();
     endpoint.idle.pop_back();
+    // What is here already would be taken for the answer to the request to come.
+    if (!net::IsQuiet(kept->fd())) {
+      Close(*kept);
+      continue;
+    }
     kept->timer_.Disarm();
     kept->user_ = &user;
     kept->reused_ = true;
@@ -116,13 +121,12 @@ void UpstreamPool::Release(UpstreamConnection& connection, bool reusable) noexce
 void UpstreamPool::ReportFailure(uint32_t index) noexcept {
   Endpoint& endpoint = endpoints_[index];
   ++endpoint.failures;
-  if (endpoint.failures < kFailuresToEject || endpoints_.size() == 1) return;
-  const int doublings = std::min(endpoint.failures - kFailuresToEject, 5);
-  endpoint.ejected_until = loop_.Now() + std::min(kEjectMax, kEjectFirst * (1 << doublings));
+  if (endpoint.failures < options_.fail_after || endpoints_.size() == 1) return;
+  endpoint.ejected_until = loop_.Now() + options_.retry_down_after;
 }
 
 bool UpstreamPool::ejected(uint32_t endpoint) const noexcept {
-  return endpoints_[endpoint].failures >= kFailuresToEject &&
+  return endpoints_[endpoint].failures >= options_.fail_after &&
          endpoints_[endpoint].ejected_until > loop_.Now();
 }
 

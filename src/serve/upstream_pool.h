@@ -4,9 +4,9 @@
 // connections used again, passive health.
 //
 // Choice: among the addresses that are not ejected, the one with the fewest requests
-// in flight, ties in turn.  An address that fails kFailuresToEject times in a row
-// is left out for a while that doubles with every further failure; when all would be
-// left out, none is.
+// in flight, ties in turn.  An address that fails fail_after times in a row
+// is left out for retry_down_after, and again after its next failure; when all would
+// be left out, none is.
 //
 // Threads: the loop's.
 #pragma once
@@ -35,6 +35,9 @@ struct UpstreamOptions {
   Duration idle_timeout = std::chrono::seconds(50);      // shorter than most servers keep theirs
   Duration tunnel_timeout = std::chrono::hours(1);       // without a byte in either direction
   size_t idle_max = base::kUpstreamIdleMax;              // to one address
+  int fail_after = 3;  // failures in a row that take an address out
+  Duration retry_down_after = std::chrono::seconds(5);  // and for how long
+  int retries = 1;                                      // of a request, on other addresses
 };
 
 // Who uses a connection; told of what happens on it.
@@ -86,10 +89,6 @@ class UpstreamConnection final : public net::Watcher {
 
 class UpstreamPool {
  public:
-  static constexpr int kFailuresToEject = 3;
-  static constexpr Duration kEjectFirst = std::chrono::seconds(1);
-  static constexpr Duration kEjectMax = std::chrono::seconds(30);
-
   // Requires: addresses is not empty.
   UpstreamPool(net::Loop& loop, std::vector<net::Address> addresses,
                const UpstreamOptions& options);

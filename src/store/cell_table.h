@@ -96,6 +96,16 @@ class CellTable {
     memory_.PrefetchBucket(PlacesOf(key).start[0]);
   }
 
+  // Once that bucket is here: starts to load the second one if `key` is not in it.
+  void PrefetchSecond(const base::Hash128& key) const noexcept {
+    const CellPlaces places = PlacesOf(key);
+    const uint64_t owner = OwnerOf(key);
+    bool found = false;
+    for (size_t i = 0; i < CellMemory::kSlotsPerBucket; ++i)
+      found |= memory_.LoadOwner(places.start[0] + i) == owner;
+    if (!found) memory_.PrefetchBucket(places.start[1]);
+  }
+
   // Update for many keys, their memory latencies overlapped.  `f(size_t i,
   // int64_t& word) -> bool` is called for keys[i]; in order of i, save that it may
   // run several times for one i.

@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What does not compile and how it is told; what compiles and is warned of.
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "rules/compile_fixture_test.h"
+
+namespace flowguard::rules {
+namespace {
+
+using std::chrono::seconds;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+// Faults of a 100/s rule after `change`.
+std::vector<std::string> ErrorsOf(const std::function<void(Rule&)>& change) {
+  Rule rule = Limit("a");
+  change(rule);
+  return Errors(Set({rule}));
+}
+
+TEST(CompileErrorTest, AllFaultsAreToldEachWithItsPlace) {
+  Rule a = Limit("a", -1);
+  a.origin = "rules.yaml:3:5";
+  Rule b = Limit("", 1);
+  Rule c = Limit("c", 1);
+  c.by = {"usr"};
+  c.on.route = "api";
+
+  EXPECT_THAT(Errors(Set({a, b, c})),
+              ElementsAre("rules.yaml:3:5: rule \"a\": limit: found -1; at least 0, which refuses "
+                          "everything",
+                          HasSubstr("rule #2: name: missing"),
+                          HasSubstr("rule \"c\": on.route: \"api\": column 1: a path begins"),
+                          HasSubstr("rule \"c\": by: found \"usr\"; did you mean \"user\"?")));
+}
+
+// Rules out that two limits of one identity coexist after an edit.
+TEST(CompileErrorTest, NamesAreUnique) {
+  Rule a = Limit("same");
+  a.origin = "rules.yaml:2:3";
+  Rule b = Limit("same");
+  b.enabled = false;
+
+  EXPECT_THAT(Errors(Set({a, b})),
+              ElementsAre("rule \"same\": name: found twice; the other is at rules.yaml:2:3"));
+}
+
+TEST(CompileErrorTest, NamesCanStandInHeadersAndMetrics) {
+  EXPECT_THAT(ErrorsOf([](Rule& r) { r.name = "a b"; }),
+              ElementsAre(HasSubstr("name: found a character at column 2")));
+  EXPECT_THAT(ErrorsOf([](Rule& r) { r.name = "a\r\nb"; }), Not(IsEmpty()));
+  EXPECT_THAT(ErrorsOf([](Rule& r) { r.name = std::string(129, 'a'); }),
+              ElementsAre(HasSubstr("found 129 bytes; at most 128")));
+  EXPECT_THAT(ErrorsOf([](Rule& r) { r.name = "Order:create/v1.2_x-@"; }), IsEmpty());
+}
+
+// Rules out quota minted by negative numbers, and limits without a window.
+TEST(CompileErrorTest, NumbersMakeSense) {
+  EXPECT_THAT(ErrorsOf([](Rule& r) { r.rate.limit = -1; }),
+              ElementsAre(HasSubstr("limit: found -1")));
+  EXPECT_THAT(ErrorsOf([](Rule& r) { r.rate.window = seconds(-10); }),
+              ElementsAre(HasSubstr("found a window of -10000000000 ns")));
+  EXPECT_THAT(ErrorsOf([](Rule& r) { r.rate.window = {}; }), ElementsAre(HasSubstr("window of 0")));
+  EXPECT_THAT(ErrorsOf([](Rule& r) { r.rate.limit = INT64_MAX; }),
+              ElementsAre(HasSubstr("rule \"a\": limit: found 9223372036854775807; allowed 0 to")));
+  EXPECT_THAT(ErrorsOf([](Rule& r) { r.burst = -1; }), ElementsAre(HasSubstr("burst: found -1")));
+  EXPECT_THAT(ErrorsOf([](Rule& r) { r.burst = 0; }), ElementsAre(HasSubstr("burst: found 0")));
+  EXPECT_THAT(ErrorsOf([](Rule& r) {
+                r.rate.limit = 0;
+                r.burst = 1;
+              }),
+              ElementsAre(HasSubstr("burst: found 1 beside limit 0")));
+  EXPECT_THAT(ErrorsOf([](Rule& r) { r.wait = seconds(-1); }), ElementsAre(HasSubstr("wait")));
+  EXPECT_THAT(ErrorsOf([](Rule& r) { r.cost.reserve = 0; }),
+              ElementsAre(HasSubstr("cost.reserve: found 0; allowed 1 to")));
+  EXPECT_THAT(ErrorsOf([](Rule& r) { r.cost.max_debt = -1; }),
+              ElementsAre(HasSubstr("cost.max_debt: found -1")));
+}
+
+TEST(CompileErrorTest, ReserveAboveCapacityCouldNeverPass) {
+  EXPECT_THAT(ErrorsOf([](Rule& r) { r.cost.reserve = 101; }),
+              ElementsAre(HasSubstr("cost.reserve: found 101; above 100")));
+  EXPECT_THAT(ErrorsOf([](Rule& r) {
+                r.cost.reserve = 101;
+                r.burst = 200;
+              }),
+              IsEmpty());
+}
+
+// Fields that mean nothing where they stand are told, not ignored.
+TEST(CompileErrorTest, FieldsBelongToAlgorithms) {
+  EXPECT_THAT(
+      ErrorsOf([](Rule& r) {
+        r.algorithm = Algorithm::kSlidingLog;
+        r.burst = 5;
+      }),
+      ElementsAre("rule \"a\": burst: found here; it belongs to algorithm token_bucket only"));
+  EXPECT_THAT(
+      ErrorsOf([](Rule& r) { r.buckets = 5; }),
+      ElementsAre(HasSubstr("buckets: found here; it belongs to algorithm sliding_buckets")));
+  EXPECT_THAT(ErrorsOf([](Rule& r) {
+                r.algorithm = Algorithm::kSlidingBuckets;
+                r.buckets = 0;
+              }),
+              ElementsAre(HasSubstr("buckets: found 0; allowed 1 to 1000")));
+  EXPECT_THAT(
+      ErrorsOf([](Rule& r) {
+        r.algorithm = Algorithm::kFixedWindow;
+        r.wait = seconds(1);
+      }),
+      ElementsAre(HasSubstr("wait: found here; it belongs to algorithms token_bucket and")));
+  EXPECT_THAT(ErrorsOf([](Rule& r) { r.on_store_failure = StoreFailurePolicy::kOpen; }),
+              ElementsAre(HasSubstr("on_store_failure: found here")));
+}
+
+TEST(CompileErrorTest, FieldsBelongToKinds) {
+  EXPECT_THAT(ErrorsOf([](Rule& r) { r.concurrency = 1; }),
+              ElementsAre(HasSubstr("concurrency: found here")));
+  EXPECT_THAT(ErrorsOf([](Rule& r) {
+                r.allow = {{"ip", {"10.0.0.1"}}};
+              }),
+              ElementsAre(HasSubstr("allow: found here")));
+  EXPECT_THAT(ErrorsOf([](Rule& r) {
+                r.kind = RuleKind::kConcurrency;
+                r.scope = Scope::kShared;
+                r.count_refused = true;
+                r.cost.reserve = 2;
+                r.burst = 3;
+                r.wait = seconds(1);
+              }),
+              ElementsAre(HasSubstr("limit: found here"), HasSubstr("burst: found here"),
+                          HasSubstr("wait: found here"), HasSubstr("count_refused: found here"),
+                          HasSubstr("cost: found here"), HasSubstr("scope: shared: found here"),
+                          HasSubstr("concurrency: found 0; allowed 1 to")));
+  EXPECT_THAT(ErrorsOf([](Rule& r) {
+                r.kind = RuleKind::kAccess;
+                r.rate = {};
+                r.by = {"ip"};
+                r.overrides = {{"x", {1, seconds(1)}, {}}};
+              }),
+              ElementsAre(HasSubstr("by: found here"), HasSubstr("overrides: found here"),
+                          HasSubstr("access: found neither allow nor deny")));
+}
+
+TEST(CompileErrorTest, TargetsAreWellFormed) {
+  EXPECT_THAT(ErrorsOf([](Rule& r) { r.on.resource = "foo*bar"; }),
+              ElementsAre(HasSubstr("on.resource: \"foo*bar\": column 4: '*' inside")));
+  EXPECT_THAT(ErrorsOf([](Rule& r) { r.on.route = "/a/**/b"; }),
+              ElementsAre(HasSubstr("on.route: \"/a/**/b\": column 7")));
+}
+
+TEST(CompileErrorTest, DimensionsHaveKnownForms) {
+  const auto by = [](std::string name) { return ErrorsOf([&](Rule& r) { r.by = {name}; }); };
+  EXPECT_THAT(by("heeder:x-id"), ElementsAre(AllOf(HasSubstr("by: found \"heeder:x-id\""),
+                                                   HasSubstr("did you mean \"header:x-id\"?"),
+                                                   HasSubstr("allowed: ip, method"))));
+  EXPECT_THAT(by("IP"), ElementsAre(HasSubstr("did you mean \"ip\"?")));
+  for (const char* wrong : {"header:", "header:x id", "query:", "heder:"}) {
+    // No suggestion of what is as wrong.
+    EXPECT_THAT(by(wrong), ElementsAre(Not(HasSubstr("did you mean")))) << wrong;
+  }
+  EXPECT_THAT(by("header:"), ElementsAre(HasSubstr("after the colon stands a name")));
+  EXPECT_THAT(by("header:x id"), ElementsAre(HasSubstr("after the colon stands a name")));
+  EXPECT_THAT(by(""), ElementsAre(HasSubstr("by: found \"\"")));
+  EXPECT_THAT(ErrorsOf([](Rule& r) {
+                r.by = {"ip", "ip"};
+              }),
+              ElementsAre(HasSubstr("by: found ip twice")));
+  EXPECT_THAT(ErrorsOf([](Rule& r) {
+                for (int i = 0; i < 9; ++i)
+                  r.by.push_back("header:x" + std::to_string(i));
+              }),
+              ElementsAre(HasSubstr("by: found 9 dimensions; at most 8")));
+}
+
+TEST(CompileErrorTest, PathDimensionNeedsARouteThatCapturesIt) {
+  EXPECT_THAT(ErrorsOf([](Rule& r) { r.by = {"path:id"}; }),
+              ElementsAre(HasSubstr("by: found path:id, but the rule's route has no {id}")));
+  EXPECT_THAT(ErrorsOf([](Rule& r) {
+                r.by = {"path:id"};
+                r.on.route = "/a/{other}/*";
+              }),
+              ElementsAre(HasSubstr("has no {id}")));
+}
+
+TEST(CompileErrorTest, DeclarationsAreChecked) {
+  const auto errors = [](DimensionSpec spec) {
+    RuleSet set = Set({Limit("a")});
+    set.rules[0].by = {spec.name};
+    set.dimensions = {spec};
+    return Errors(set);
+  };
+  EXPECT_THAT(errors(Declared("t", "heder:x")),
+              ElementsAre(AllOf(HasSubstr("dimension \"t\": source: found \"heder:x\""),
+                                HasSubstr("did you mean \"header:x\"?"))));
+  EXPECT_THAT(errors(Declared("t", "user")), ElementsAre(HasSubstr("source: found \"user\"")));
+  EXPECT_THAT(errors(Declared("ip", "header:x-real-ip")),
+              ElementsAre(HasSubstr("the built-in name \"ip\" keeps its meaning")));
+  DimensionSpec skipped = Declared("t", "");
+  skipped.missing = MissingPolicy::kSkip;
+  skipped.missing_value = "x";
+  EXPECT_THAT(errors(skipped),
+              ElementsAre(HasSubstr("missing: found value \"x\" beside skip or refuse")));
+
+  RuleSet twice = Set({});
+  twice.dimensions = {Declared("t", ""), Declared("t", ""), Declared("a:b", "")};
+  EXPECT_THAT(Errors(twice), ElementsAre(HasSubstr("dimension \"t\": name: declared twice"),
+                                         HasSubstr("dimension \"a:b\": name: found")));
+}
+
+TEST(CompileErrorTest, OverridesAreChecked) {
+  const auto errors = [](std::vector<Override> overrides, Algorithm algorithm) {
+    return ErrorsOf([&](Rule& r) {
+      r.by = {"ip"};
+      r.algorithm = algorithm;
+      r.overrides = std::move(overrides);
+    });
+  };
+  const Rate rate{5, seconds(1)};
+  EXPECT_THAT(ErrorsOf([&](Rule& r) {
+                r.overrides = {{"x", rate, {}}};
+              }),
+              ElementsAre(HasSubstr("overrides: found without by")));
+  EXPECT_THAT(errors({{"10.0.0.1", rate, {}}, {"10.0.0.1", rate, {}}}, Algorithm::kTokenBucket),
+              ElementsAre(HasSubstr("overrides.\"10.0.0.1\": found twice")));
+  EXPECT_THAT(errors({{"10.0.0", rate, {}}}, Algorithm::kTokenBucket),
+              ElementsAre(HasSubstr("overrides.\"10.0.0\": not an address")));
+  EXPECT_THAT(errors({{"", rate, {}}}, Algorithm::kTokenBucket),
+              ElementsAre(HasSubstr("a value has 1 to 128 bytes")));
+  EXPECT_THAT(errors({{"10.0.0.1", rate, 7}}, Algorithm::kFixedWindow),
+              ElementsAre(HasSubstr("overrides.\"10.0.0.1\": burst: found here")));
+  EXPECT_THAT(errors({{"10.0.0.1", {-5, seconds(1)}, {}}}, Algorithm::kTokenBucket),
+              ElementsAre(HasSubstr("overrides.\"10.0.0.1\": limit: found -5")));
+}
+
+TEST(CompileErrorTest, AccessListsAreChecked) {
+  const auto errors = [](AccessList list) {
+    Rule rule;
+    rule.name = "a";
+    rule.kind = RuleKind::kAccess;
+    rule.allow = {std::move(list)};
+    return Errors(Set({rule}));
+  };
+  EXPECT_THAT(errors({"ip", {}}), ElementsAre(HasSubstr("allow.ip: found 0 values")));
+  EXPECT_THAT(errors({"ip", {"10.0.0.0/99"}}),
+              ElementsAre(HasSubstr("allow.ip: value \"10.0.0.0/99\": not an address")));
+  EXPECT_THAT(errors({"tennant", {"a"}}), ElementsAre(HasSubstr("did you mean \"tenant\"?")));
+}
+
+TEST(CompileErrorTest, SettleNamesAResponseHeader) {
+  EXPECT_THAT(ErrorsOf([](Rule& r) { r.cost.settle = "x-usage"; }),
+              ElementsAre(HasSubstr("cost.settle: found \"x-usage\"; write header:NAME")));
+  EXPECT_THAT(ErrorsOf([](Rule& r) { r.cost.settle = "header:x-usage"; }), IsEmpty());
+}
+
+TEST(CompileErrorTest, TooManyRulesForOneRequestAreNamed) {
+  std::vector<Rule> rules;
+  for (int i = 0; i < 33; ++i)
+    rules.push_back(Limit("r" + std::to_string(i)));
+
+  EXPECT_THAT(Errors(Set(rules)),
+              ElementsAre(AllOf(HasSubstr("\"r0\""), HasSubstr("33 rules can meet one request"))));
+}
+
+// --- warnings
+
+std::vector<std::string> WarningsOf(const std::function<void(Rule&)>& change) {
+  Rule rule = Limit("a");
+  change(rule);
+  return Good(Set({rule})).warnings;
+}
+
+TEST(CompileWarningTest, TellsWhatIsAllowedAndLikelyNotMeant) {
+  EXPECT_THAT(WarningsOf([](Rule&) {}), IsEmpty());
+  EXPECT_THAT(WarningsOf([](Rule& r) { r.algorithm = Algorithm::kFixedWindow; }),
+              ElementsAre(HasSubstr("rule \"a\": algorithm: fixed_window admits up to twice")));
+  EXPECT_THAT(WarningsOf([](Rule& r) {
+                r.algorithm = Algorithm::kFixedWindow;
+                r.shadow = true;
+              }),
+              IsEmpty());
+  EXPECT_THAT(WarningsOf([](Rule& r) { r.algorithm = Algorithm::kWeightedAverage; }),
+              ElementsAre(HasSubstr("weighted_average admits up to twice")));
+  EXPECT_THAT(WarningsOf([](Rule& r) {
+                r.algorithm = Algorithm::kSlidingLog;
+                r.rate.limit = 50'000;
+              }),
+              ElementsAre(HasSubstr("sliding_log keeps 400000 bytes for every key")));
+  EXPECT_THAT(WarningsOf([](Rule& r) { r.by = {"user"}; }),
+              ElementsAre(HasSubstr("by: dimension user is given by the application only")));
+}
+
+// Rules out a route that loads without a word and meets no request, for the server
+// cuts parameters off before it compares.
+TEST(CompileWarningTest, TellsOfASemicolonInARoute) {
+  for (const char* route : {"/a;b", "/a%3Bb", "GET /x/{id}/a;b/**"}) {
+    EXPECT_THAT(WarningsOf([&](Rule& r) { r.on.route = route; }),
+                ElementsAre(AllOf(HasSubstr("rule \"a\": on.route: found ';' in segment"),
+                                  HasSubstr("path.strip_semicolon_params"))))
+        << route;
+  }
+  EXPECT_THAT(WarningsOf([](Rule& r) { r.on.route = "/a,b/*"; }), IsEmpty());
+}
+
+}  // namespace
+}  // namespace flowguard::rules
