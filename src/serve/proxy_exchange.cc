@@ -368,7 +368,11 @@ void ProxyExchange::Fail(Failure failure) noexcept {
   if (retry) {
     Bump<uint64_t>(gateway_.counters_.upstream_retries);
     // That connection is no address that was tried, and a fresh one is not stale again.
-    stale ? tried_ = 0 : ++retries_;
+    if (stale) {
+      tried_ = 0;
+    } else {
+      ++retries_;
+    }
     return Connect(true);
   }
   if (stale) CountFailure(failure);

@@ -36,7 +36,8 @@ void AppendRule(const engine::Explanation& rule, RuleKind kind, std::string& out
   out += ",\"kind\":\"";
   out += KindWord(kind);
   out += "\",\"allowed\":";
-  out += rule.decision.allowed() ? "true" : "false";
+  // The peek costs nothing and is always allowed; a client asks about its next request.
+  out += rule.decision.allowed() && rule.decision.remaining > 0 ? "true" : "false";
   out += ',';
   AppendNumbers(rule.decision, out);
   out += '}';
