@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The gateway against nginx and HAProxy: real binaries, server on core 0, load and
 upstream on core 1, requests per CPU-second of the server, a million distinct keys."""
+import atexit
 import json
 import os
 import pathlib
@@ -29,7 +30,7 @@ daemon off;
 master_process off;
 pid {dir}/nginx.pid;
 error_log {dir}/nginx-error.log crit;
-events {{ worker_connections 30000; }}
+events {{ worker_connections 4096; }}
 http {{
   access_log off;
   client_body_temp_path {dir}/body; proxy_temp_path {dir}/proxy; fastcgi_temp_path {dir}/fastcgi;
@@ -53,7 +54,7 @@ http {{
 
 HAPROXY = """
 global
-  maxconn 30000
+  maxconn 4000
   nbthread 1
 defaults
   mode http
@@ -117,6 +118,7 @@ class Server:
     def __init__(self, command, core=0, ports=()):
         self.process = subprocess.Popen(["taskset", "-c", str(core), *map(str, command)],
                                         stdout=subprocess.DEVNULL)
+        atexit.register(self.stop)
         for port in ports:
             wait_for(port)
 
@@ -130,6 +132,7 @@ class Server:
         return int(re.search(r"VmRSS:\s+(\d+)", text).group(1))
 
     def stop(self):
+        atexit.unregister(self.stop)
         self.process.terminate()
         try:
             self.process.wait(timeout=10)
