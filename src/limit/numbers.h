@@ -35,6 +35,8 @@ struct Config {
   int buckets = 0;       // sliding_buckets
   Duration wait{};       // token_bucket, leaky_bucket
   int64_t max_debt = 0;  // units
+
+  friend bool operator==(const Config&, const Config&) = default;
 };
 
 }  // namespace flowguard::limit

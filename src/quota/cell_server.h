@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Cells that live in another process, as the quota store sees them: what is asked of
+// one cell, and what comes back.  redis/ answers with scripts; the simulation answers
+// from memory.
+//
+// Time: a cell server decides by its own clock and tells it in each reply.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "flowguard/rule.h"
+#include "flowguard/time.h"
+
+#include "limit/numbers.h"
+
+namespace flowguard::quota {
+
+// The numbers that a cell is decided by.
+struct CellShape {
+  Algorithm algorithm = Algorithm::kTokenBucket;
+  limit::Config config;  // concurrency: rate.limit slots, rate.window the expiry of one
+  bool concurrency = false;
+
+  friend bool operator==(const CellShape&, const CellShape&) = default;
+};
+
+enum class CellOp : uint8_t {
+  kTake,      // `count` requests of `cost` units each: the longest prefix that fits
+  kPeek,      // what kTake of one request would answer; takes nothing.  cost may be 0
+  kGiveBack,  // `cost` units with `mark`: what a receipt of kTake tells
+  kCharge,    // `cost` units more, as debt up to config.max_debt
+  // Leases: units taken ahead by `owner`, refused when the cell's outstanding leased
+  // units would exceed `overshoot`.
+  kLease,   // up to `cost` units, at least 1
+  kReturn,  // `cost` units of lease `mark`; dropped when it has expired
+  // Concurrency: a slot is held by `owner` until its expiry, which kRenew moves.
+  kRenew,    // every slot of `owner`
+  kRelease,  // `cost` slots of `owner`
+};
+
+struct CellCall {
+  CellOp op = CellOp::kTake;
+  std::string_view key;  // as CellKey writes it
+  const CellShape* shape = nullptr;
+  int64_t cost = 1;
+  int32_t count = 1;       // kTake: at most base::kCellRequestsPerCallMax
+  int64_t mark = 0;        // kGiveBack, kReturn
+  int64_t overshoot = 0;   // kLease
+  std::string_view owner;  // kLease, kReturn and concurrency: who holds it
+};
+
+struct CellReply {
+  enum class Status : uint8_t {
+    kDone,
+    kFailed,   // not applied, and known not to be
+    kUnknown,  // may have been applied: never asked again
+  };
+  Status status = Status::kFailed;
+  int32_t granted = 0;     // kTake, kPeek: requests that passed; kLease: units
+  limit::Numbers numbers;  // after the call; for the first request refused, if one was
+  int64_t mark = 0;    // of what was granted: goes into limit::Receipt::mark.  Leases: the lease
+  int64_t now_us = 0;  // the server's clock; with kDone
+};
+
+// Told of the end of a Call.
+class CellSink {
+ public:
+  virtual ~CellSink() = default;
+  // Exactly once a ticket; `replies` are one for each call, in order, and live until
+  // it returns.  Not from inside Call.
+  virtual void OnReplies(uint64_t ticket, std::span<const CellReply> replies) noexcept = 0;
+};
+
+// Threads: the thread of the loop that it was made for.
+class CellServer {
+ public:
+  virtual ~CellServer() = default;
+
+  // Runs `calls`, in order.  `together`: all of them are kTake with count 1, in one
+  // slot, and are granted all or none in one step.  What `calls` views is copied.
+  // The answer comes by `deadline`, as kFailed or kUnknown if need be: a reply that is
+  // late keeps its place in the connection's order and is dropped.
+  virtual void Call(std::span<const CellCall> calls, bool together, Instant deadline,
+                    uint64_t ticket, CellSink* sink) noexcept = 0;
+  // No call may be made together when this differs: the keys live on different nodes.
+  // 0 for all keys on a single server.
+  [[nodiscard]] virtual uint32_t PlaceOf(std::string_view key) const noexcept = 0;
+};
+
+}  // namespace flowguard::quota
