@@ -4,6 +4,9 @@
 #include <system_error>
 #include <utility>
 
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include "flowguard/rules_text.h"
 
 #include "base/log.h"
@@ -51,6 +54,13 @@ RuleKeeper::RuleKeeper(net::Loop& loop, engine::Engine& engine, const Clock& clo
       origin_(std::move(origin)),
       options_(options),
       poll_timer_(&RuleKeeper::OnPollTimer, this) {}
+
+// A load takes a whole core for seconds; on a small machine that is a core which requests
+// need.  Where it is not allowed, loads go at the usual priority.
+void RuleKeeper::StepBehindRequests() noexcept {
+  constexpr int kLoaderNice = 15;
+  setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kLoaderNice);  // of this thread alone
+}
 
 RuleKeeper::~RuleKeeper() {
   if (loader_.joinable()) loader_.join();
@@ -129,6 +139,7 @@ void RuleKeeper::StartNext() {
   }
   if (loader_.joinable()) loader_.join();  // it has told its end: no wait
   auto load = [this, hash, content = std::move(content)] {
+    StepBehindRequests();
     loop_.Post([this, hash, load = Load(content)] { Finish(load, hash); });
   };
   try {

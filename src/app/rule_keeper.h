@@ -82,6 +82,7 @@ class RuleKeeper final : public observe::MetricsSource, private net::Watcher {
   void ArmPoll() noexcept;
   void Offer(std::string content);
   void StartNext();
+  static void StepBehindRequests() noexcept;  // the calling thread
   void Finish(const RuleLoad& load, const base::Hash128& content);
   [[nodiscard]] RuleLoad Load(std::string_view text) const;  // Threads: any
   void Loaded(const RuleLoad& load, const base::Hash128& content);
