@@ -21,6 +21,32 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   target_compile_options(fg_options INTERFACE -Wthread-safety)
 endif()
 
+# With FLOWGUARD_PRECOMPILE: the standard library's and GoogleTest's headers, parsed once a
+# preset.  The release and clang presets go without, so that a source which forgets an
+# include does not pass.
+set(FG_STANDARD_HEADERS
+  <algorithm> <array> <atomic> <charconv> <chrono> <cstdint> <cstring> <deque> <functional> <map>
+  <memory> <mutex> <optional> <span> <string> <string_view> <thread> <unordered_map> <utility>
+  <variant> <vector>)
+if(FLOWGUARD_PRECOMPILE)
+  file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/empty.cc CONTENT "")
+  add_library(fg_standard_headers OBJECT ${PROJECT_BINARY_DIR}/empty.cc)
+  target_link_libraries(fg_standard_headers PRIVATE fg_options)
+  target_precompile_headers(fg_standard_headers PRIVATE ${FG_STANDARD_HEADERS})
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # For ccache, which reads what the preprocessor leaves of the precompiled header.
+    target_compile_options(fg_options INTERFACE -fpch-preprocess)
+  endif()
+endif()
+
+# A program like the tests, so that its headers are compiled by the same flags.
+function(fg_precompile_test_headers)
+  add_executable(fg_test_headers EXCLUDE_FROM_ALL ${PROJECT_BINARY_DIR}/empty.cc)
+  target_link_libraries(fg_test_headers PRIVATE fg_options GTest::gmock GTest::gtest GTest::gtest_main Threads::Threads)
+  target_compile_options(fg_test_headers PRIVATE ${FLOWGUARD_TEST_FLAGS})
+  target_precompile_headers(fg_test_headers PRIVATE ${FG_STANDARD_HEADERS} <gmock/gmock.h> <gtest/gtest.h>)
+endfunction()
+
 # fg_library(FOLDER SOURCES a.cc ... [DEPS fg_base ...] [PRIVATE_DEPS yaml-cpp ...])
 function(fg_library folder)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;PRIVATE_DEPS" ${ARGN})
@@ -28,6 +54,9 @@ function(fg_library folder)
     add_library(fg_${folder} STATIC ${ARG_SOURCES})
     target_include_directories(fg_${folder} PUBLIC ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
     target_link_libraries(fg_${folder} PUBLIC ${ARG_DEPS} PRIVATE fg_options ${ARG_PRIVATE_DEPS})
+    if(FLOWGUARD_PRECOMPILE)
+      target_precompile_headers(fg_${folder} REUSE_FROM fg_standard_headers)
+    endif()
   else()
     add_library(fg_${folder} INTERFACE)
     target_include_directories(fg_${folder} INTERFACE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
@@ -35,21 +64,29 @@ function(fg_library folder)
   endif()
 endfunction()
 
-# fg_test(NAME SOURCES a_test.cc ... [DEPS ...] [LABELS long])
-# One executable; ctest runs it as one test.
+# fg_test(NAME SOURCES a_test.cc ... [DEPS ...] [LABELS long] [TIMEOUT S] [COST S])
+# One executable; ctest runs it as one test.  COST: seconds under a sanitizer, so that the
+# longest tests start first.
 function(fg_test name)
   if(NOT FLOWGUARD_TESTS)
     return()
   endif()
-  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;DEPS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "" "TIMEOUT;COST" "SOURCES;DEPS;LABELS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(${name} PRIVATE fg_options ${ARG_DEPS} GTest::gmock GTest::gtest GTest::gtest_main Threads::Threads)
+  target_compile_options(${name} PRIVATE ${FLOWGUARD_TEST_FLAGS})
+  if(FLOWGUARD_PRECOMPILE)
+    target_precompile_headers(${name} REUSE_FROM fg_test_headers)
+  endif()
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)
   endif()
+  if(NOT ARG_COST)
+    set(ARG_COST 0)
+  endif()
   add_test(NAME ${name} COMMAND ${name})
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} COST ${ARG_COST} LABELS "${ARG_LABELS}")
 endfunction()
 
 # fg_fuzzer(NAME SOURCES x_fuzz.cc DEPS ...): libFuzzer with clang; with any

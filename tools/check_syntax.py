@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What clang says of every source of the clang preset, and whether headers stand alone.
+
+    check_syntax.py [FILTER]    only sources and headers whose path contains FILTER
+
+No code is generated: warnings and the thread-safety analysis come before that.  A header
+that some source includes first is known to stand alone; the others are compiled as they
+are.
+"""
+import concurrent.futures
+import json
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+
+REPO = pathlib.Path(__file__).resolve().parent.parent
+BUILD = REPO / "build" / "clang"
+FIRST_INCLUDE = re.compile(r'^#include "([^"]+)"', re.M)
+ROOTS = ("include", "src")
+
+
+def syntax_only(entry):
+    """The command of a compile_commands entry without the launcher, and without output."""
+    words = shlex.split(entry["command"])
+    start = next(n for n, word in enumerate(words) if "clang++" in word)
+    command, skip = [], False
+    for word in words[start:]:
+        if skip:
+            skip = False
+        elif word in ("-o", "-MF", "-MT"):
+            skip = True
+        elif word not in ("-c", "-MD"):
+            command.append(word)
+    return command + ["-fsyntax-only"]
+
+
+def alone(header):
+    return ["clang++-14", "-std=c++20", "-mcx16", "-Iinclude", "-Isrc", "-fsyntax-only", "-Werror",
+            "-Wall", "-Wextra", "-Wthread-safety", "-Wno-pragma-once-outside-header",
+            "-Wno-unused-const-variable", '-DFLOWGUARD_VERSION="0"', "-x", "c++", str(header)]
+
+
+def included_first(sources):
+    """The headers that one of these sources includes before anything else."""
+    first = set()
+    for source in sources:
+        found = FIRST_INCLUDE.search(source.read_text())
+        before = source.read_text()[:found.start()] if found else ""
+        if found and "#include" not in before:
+            first.update(REPO / root / found.group(1) for root in ROOTS)
+    return first
+
+
+def headers():
+    listed = subprocess.run(["git", "ls-files", "include/*.h", "src/*.h"], cwd=REPO, check=True,
+                            capture_output=True, text=True).stdout.split()
+    return [REPO / name for name in listed]
+
+
+def compile_one(job):
+    command, folder = job
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    sys.stderr.write(done.stderr)
+    return done.returncode == 0
+
+
+def main():
+    wanted = sys.argv[1] if len(sys.argv) > 1 else ""
+    subprocess.run(["cmake", "--preset", "clang"], cwd=REPO, check=True, stdout=subprocess.DEVNULL)
+    entries = json.loads((BUILD / "compile_commands.json").read_text())
+    sources = {}
+    for entry in entries:  # packages list the objects of libraries again
+        sources.setdefault(pathlib.Path(entry["file"]), entry)
+    standing = included_first(sources)
+    jobs = [(syntax_only(entry), entry["directory"]) for source, entry in sources.items()
+            if wanted in str(source)]
+    compiled = len(jobs)
+    jobs += [(alone(header), REPO) for header in headers()
+             if header not in standing and wanted in str(header)]
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        results = list(pool.map(compile_one, jobs))
+    print(f"syntax: {compiled} sources, {len(jobs) - compiled} headers alone, "
+          f"{results.count(False)} with errors")
+    return int(not all(results))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
