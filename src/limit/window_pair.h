@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The state of the two-window algorithms: the counts of the current and the previous
-// window.  Words: [0] window + 1 (0: fresh), [1] current count, [2] previous count.
+// The state of TwoWindows: the counts of the current and the previous window.  Words:
+// [0] window + 1 (0: fresh), [1] current count, [2] previous count.
 #pragma once
 
 #include <algorithm>
