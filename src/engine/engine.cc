@@ -38,6 +38,27 @@ void Engine::Impl::Count(Instant now) noexcept {
   }
 }
 
+void Engine::Impl::CountLoadFailure() {
+  const base::MutexLock lock(report_mutex);
+  ++load_failures;
+}
+
+void Engine::Impl::Report(const Snapshot& snapshot) {
+  const base::MutexLock lock(report_mutex);
+  for (Account& account : accounts)
+    account.loaded = false;
+  for (size_t number = accounts.size(); number < registry.names().size(); ++number) {
+    accounts.push_back({.name = registry.names()[number]});
+  }
+  for (const LoadedRule& loaded : snapshot.rules) {
+    Account& account = accounts[loaded.live->account];
+    account.kind = loaded.live->info.kind;
+    account.shadow = loaded.live->info.shadow;
+    account.loaded = true;
+  }
+  ++loads;
+}
+
 Engine::Engine(std::unique_ptr<Impl> impl) noexcept : impl_(std::move(impl)) {}
 Engine::~Engine() = default;
 
@@ -48,29 +69,21 @@ Result<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& options) {
 
 Result<void> Engine::Load(const RuleSet& rules, std::vector<std::string>* warnings) {
   Impl& impl = *impl_;
-  // Before the lock: it takes seconds for the largest sets, and Counters needs the lock.
   auto table = rules::Compile(rules, {.remote_allowed = impl.options.remote_allowed});
-  const base::MutexLock lock(impl.load_mutex);
   if (!table.ok()) {
-    ++impl.load_failures;
+    impl.CountLoadFailure();
     return std::move(table).error();
   }
+  const base::MutexLock lock(impl.load_mutex);
   if (warnings != nullptr) *warnings = table->warnings;
   auto snapshot = Snapshot::Make(rules, *std::move(table), impl.registry);
   if (!snapshot.ok()) {
-    ++impl.load_failures;
+    impl.CountLoadFailure();
     return std::move(snapshot).error();
   }
-  for (Registry::Account& account : impl.registry.accounts())
-    account.loaded = false;
-  for (const LoadedRule& loaded : (*snapshot)->rules) {
-    Registry::Account& account = impl.registry.accounts()[loaded.live->account];
-    account.kind = loaded.live->info.kind;
-    account.shadow = loaded.live->info.shadow;
-    account.loaded = true;
-  }
+  const Snapshot& swapped_in = **snapshot;  // until the next load, which waits for the lock
   impl.snapshots.Replace(*std::move(snapshot));
-  ++impl.loads;
+  impl.Report(swapped_in);
   return {};
 }
 

@@ -16,7 +16,7 @@
 //
 // Threads: Begin, Resume, Continue, Cancel and Settle from any thread, on
 // different attempts at once; one attempt is used by one thread at a time.  Load
-// is serialised inside.
+// is serialised inside; nothing else waits for it.
 #pragma once
 
 #include <cstdint>
@@ -51,8 +51,8 @@ class RequestView {
   // captures and `method`).  data() == nullptr: the request has none.  The view
   // stays valid until Begin returns; `scratch` is room for values that must be
   // composed (an address prefix, a joined header).
-  virtual std::string_view Value(const rules::Dimension& dimension,
-                                 std::span<char> scratch) const noexcept = 0;
+  [[nodiscard]] virtual std::string_view Value(const rules::Dimension& dimension,
+                                               std::span<char> scratch) const noexcept = 0;
 
   std::string_view resource;
   std::string_view method;
@@ -161,6 +161,7 @@ class Engine {
   [[nodiscard]] bool ReadsHeader(std::string_view name) const noexcept;
 
  private:
+  friend class LoadHold;  // testing/load_hold.h
   struct Impl;
   explicit Engine(std::unique_ptr<Impl> impl) noexcept;
   std::unique_ptr<Impl> impl_;

@@ -7,6 +7,8 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <string_view>
+#include <vector>
 
 #include "base/mutex.h"
 #include "base/thread_slot.h"
@@ -28,10 +30,21 @@ struct alignas(64) Tally {
   std::atomic<int64_t> last_now{0};
 };
 
+// What is told of a rule name that was loaded once.
+struct Account {
+  std::string_view name;  // the registry's
+  RuleKind kind = RuleKind::kLimit;
+  bool shadow = false;
+  bool loaded = false;
+};
+
 struct Engine::Impl {
   Impl(const EngineOptions& with, std::unique_ptr<Cells> owned) noexcept;
 
   void Count(Instant now) noexcept;
+  void CountLoadFailure() FG_EXCLUDES(report_mutex);
+  // Tells of the set that was swapped in.
+  void Report(const Snapshot& snapshot) FG_REQUIRES(load_mutex) FG_EXCLUDES(report_mutex);
 
   const EngineOptions options;
   const std::unique_ptr<Cells> cells;
@@ -40,10 +53,14 @@ struct Engine::Impl {
   Generations<Snapshot> snapshots;
   std::array<Tally, base::kThreadSlots> tallies;
 
-  mutable base::Mutex load_mutex;
+  base::Mutex load_mutex;  // held while a snapshot is made, a second for the largest sets
   Registry registry FG_GUARDED_BY(load_mutex);
-  uint64_t loads FG_GUARDED_BY(load_mutex) = 0;
-  uint64_t load_failures FG_GUARDED_BY(load_mutex) = 0;
+
+  // Never held for that long, so that no scrape waits for a load.
+  base::Mutex report_mutex;
+  std::vector<Account> accounts FG_GUARDED_BY(report_mutex);  // by their number
+  uint64_t loads FG_GUARDED_BY(report_mutex) = 0;
+  uint64_t load_failures FG_GUARDED_BY(report_mutex) = 0;
 };
 
 }  // namespace flowguard::engine

@@ -129,10 +129,9 @@ std::optional<limit::AnySpec> ShareOf(Algorithm algorithm, limit::Config config,
 Result<uint32_t> Registry::AccountOf(const std::string& name) {
   const auto found = account_by_name_.find(name);
   if (found != account_by_name_.end()) return found->second;
-  if (accounts_.size() >= base::kRuleNamesEverMax) return TooMany(name);
-  const auto number = static_cast<uint32_t>(accounts_.size());
-  accounts_.push_back({.name = name});
-  account_by_name_.emplace(name, number);
+  if (names_.size() >= base::kRuleNamesEverMax) return TooMany(name);
+  const auto number = static_cast<uint32_t>(names_.size());
+  names_.emplace_back(account_by_name_.emplace(name, number).first->first);
   return number;
 }
 

@@ -7,7 +7,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -24,14 +23,6 @@ namespace flowguard::engine {
 // read by any thread until the registry is destroyed.
 class Registry {
  public:
-  // A rule name.
-  struct Account {
-    std::string name;
-    RuleKind kind = RuleKind::kLimit;
-    bool shadow = false;
-    bool loaded = false;
-  };
-
   // `nodes`: how many share a shared rule's limit; 0: not known.
   explicit Registry(int nodes) : nodes_(nodes) {}
 
@@ -43,7 +34,8 @@ class Registry {
   // were decided by, the last first.  Remembers `spec` as the present one.
   std::vector<const LiveSpec*> Succeed(uint64_t identity, const LiveSpec* spec);
 
-  [[nodiscard]] std::deque<Account>& accounts() noexcept { return accounts_; }
+  // The rule names by the number of their account.
+  [[nodiscard]] const std::vector<std::string_view>& names() const noexcept { return names_; }
   [[nodiscard]] size_t entries() const noexcept { return rules_.size() + specs_.size(); }
 
  private:
@@ -53,8 +45,8 @@ class Registry {
   SingleCell* CellOf(uint64_t identity);
 
   int nodes_;
-  std::deque<Account> accounts_;
   std::unordered_map<std::string, uint32_t> account_by_name_;
+  std::vector<std::string_view> names_;  // of account_by_name_
   std::unordered_map<std::string, std::unique_ptr<const LiveRule>> rules_;
   Specs specs_;
   std::unordered_map<uint64_t, std::unique_ptr<SingleCell>> cells_;

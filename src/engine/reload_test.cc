@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "testing/engine_fixture.h"
+#include "testing/load_hold.h"
 #include "testing/matchers.h"
 #include "testing/rules.h"
 
@@ -185,6 +186,31 @@ TEST_F(ReloadTest, ACallSettlesOnTheCellsThatItEnteredBy) {
 
   EXPECT_EQ(CountersOf("slots").inflight, 0);
   EXPECT_EQ(Peek().remaining, Peek().limit);
+}
+
+TEST_F(ReloadTest, CountersAndRulesAreToldWhileALoadIsInProgress) {
+  Build({LimitRule("first", 10, minutes(1))});
+  Spend(3);
+  const LoadHold load(*engine_);  // whoever waits for it waits for ever
+
+  const EngineCounters counters = engine_->Counters();
+  EXPECT_EQ(counters.generation, 1u);
+  ASSERT_EQ(counters.rules.size(), 1u);
+  EXPECT_EQ(counters.rules[0].rule, "first");
+  EXPECT_TRUE(counters.rules[0].loaded);
+  EXPECT_EQ(counters.rules[0].passed, 3u);
+  EXPECT_EQ(engine_->Rules().rules.size(), 1u);
+  EXPECT_EQ(Peek().remaining, 7);
+}
+
+TEST_F(ReloadTest, ALoadThatFailsIsCountedWhileAnotherIsInProgress) {
+  Build({LimitRule("first", 10, minutes(1))});
+  RuleSet wrong;
+  wrong.rules = {LimitRule("negative", -1, minutes(1))};
+  const LoadHold load(*engine_);
+
+  EXPECT_FALSE(engine_->Load(wrong).ok());
+  EXPECT_EQ(engine_->Counters().reload_failures, 1u);
 }
 
 // A rule map that is cleared and filled again has a moment without rules.

@@ -3,6 +3,7 @@
 // What an engine tells of itself: counters, and why a request is decided as it is.
 #include <algorithm>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "base/check.h"
@@ -40,14 +41,14 @@ EngineCounters Engine::Counters() const {
   counters.state_evictions = states.evictions;
   counters.snapshots = impl.snapshots.Count();
 
-  const base::MutexLock lock(impl.load_mutex);
+  const base::MutexLock lock(impl.report_mutex);
   counters.generation = impl.loads;
   counters.reload_failures = impl.load_failures;
   uint32_t number = 0;
-  for (const Registry::Account& account : impl.registry.accounts()) {
+  for (const Account& account : impl.accounts) {
     const uint32_t at = number++;
     const RuleCounterBoard& board = impl.board;
-    counters.rules.push_back({.rule = account.name,
+    counters.rules.push_back({.rule = std::string(account.name),
                               .kind = account.kind,
                               .shadow = account.shadow,
                               .loaded = account.loaded,
