@@ -2,19 +2,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares FlowGuard with its peers on this machine, and says which targets hold.
 
-    ./dev bench [library] [gateway] [--rounds N] [--seconds S]
+    ./dev bench [library] [gateway] [--rounds N] [--seconds S] [--write NAME]
 
 Peers run interleaved with ours, at least seven rounds, and medians are compared.
 First one line a target, `name ratio target ok|short|invalid`, then versions,
 configurations and raw figures.  A peer far below its known figure makes a line
 invalid: the machine was busy, and the ratio says nothing.
+--write: everything, with every single round, goes to bench/results/NAME.json too, and
+the README's table of it is printed last.
 Exit 0: all ok; 1: a target is short or invalid; 3: a peer is missing.
 """
 import argparse
+import json
+import os
 import pathlib
+import platform
+import re
 import statistics
+import subprocess
 import sys
 
+RESULTS = pathlib.Path(__file__).resolve().parent / "results"
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import gateway_bench  # noqa: E402
 import library_bench  # noqa: E402
@@ -25,10 +33,12 @@ class Report:
 
     def __init__(self):
         self.lines, self.notes, self.raw, self.failed = [], [], [], False
+        self.targets, self.figures = [], []
 
     def target(self, name, ratio, target, valid=True):
         verdict = "invalid" if not valid else "ok" if ratio >= target else "short"
         self.failed |= verdict != "ok"
+        self.targets.append({"name": name, "ratio": ratio, "target": target, "verdict": verdict})
         self.lines.append(f"{name} {ratio:.2f} {target:.2f} {verdict}")
         print(self.lines[-1], flush=True)
 
@@ -38,7 +48,47 @@ class Report:
     def rounds(self, name, values, unit):
         spread = f"min {min(values):.1f} max {max(values):.1f}" if values else ""
         middle = statistics.median(values) if values else float("nan")
+        self.figures.append({"name": name, "unit": unit, "rounds": list(values)})
         self.raw.append(f"{name}: median {middle:.1f} {unit} ({spread}, {len(values)} rounds)")
+
+
+def command_output(*argv):
+    try:
+        return subprocess.run(argv, cwd=RESULTS.parent, capture_output=True, text=True).stdout.strip()
+    except OSError:
+        return ""
+
+
+def machine():
+    """What the figures were measured on, and of which source."""
+    model = re.search(r"model name\s*:\s*(.*)", pathlib.Path("/proc/cpuinfo").read_text())
+    return {"cpu": model.group(1) if model else platform.machine(), "cores": os.cpu_count(),
+            "kernel": platform.release(), "compiler": command_output("g++", "--version").split("\n")[0],
+            "commit": command_output("git", "rev-parse", "HEAD"),
+            "changed": bool(command_output("git", "status", "--porcelain", "--untracked-files=no"))}
+
+
+def write(report, name, options):
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / f"{name}.json"
+    path.write_text(json.dumps(
+        {"machine": machine(), "rounds": options.rounds, "seconds": options.seconds,
+         "targets": report.targets, "figures": report.figures, "notes": report.notes}, indent=1) + "\n")
+    return path
+
+
+def table(report, path):
+    """The README's table: all targets, those that are missed too."""
+    rows = [f"| {t['name']} | {t['ratio']:.2f} | {t['target']:.2f} | {t['verdict']} |"
+            for t in report.targets]
+    return "\n".join(["| ratio | measured | target | |", "|---|---|---|---|", *rows, "",
+                      f"Every round: `{path.relative_to(RESULTS.parent.parent)}`."])
+
+
+def name_of_result(text):
+    if not re.fullmatch(r"[a-z0-9][a-z0-9._-]*", text):
+        raise argparse.ArgumentTypeError(f"{text!r}: small letters, digits, '.', '_' and '-'")
+    return text
 
 
 def main():
@@ -47,6 +97,8 @@ def main():
     parser.add_argument("areas", nargs="*", help="library, gateway; default both")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=2.0, help="of one gateway measurement")
+    parser.add_argument("--write", metavar="NAME", type=name_of_result,
+                        help="also to bench/results/NAME.json")
     options = parser.parse_args()
     areas = options.areas or ["library", "gateway"]
     report = Report()
@@ -59,6 +111,8 @@ def main():
     print("\n".join(report.notes))
     print("\n# raw")
     print("\n".join(report.raw))
+    if options.write:
+        print("\n# table\n" + table(report, write(report, options.write, options)))
     return 1 if report.failed else 0
 
 
