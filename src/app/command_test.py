@@ -448,6 +448,28 @@ rules:
         self.assertEqual(ask(guard.gateway, "/healthz").status, 200)
         self.assertEqual(ask(guard.gateway, "/").status, 429)
 
+    def test_where_case_is_folded_routes_with_capitals_match(self):
+        upstream = self.start(harness.Upstream())
+        config = self.write("flowguard.yaml", f"""gateway:
+  listen: "127.0.0.1:0"
+  upstream: ["{upstream.url}"]
+path: {{case_insensitive: true}}
+exempt: [/Healthz]
+rules:
+  - name: login
+    on: /Login/{{User}}
+    by: ["path:User"]
+    limit: 1/h
+  - name: health
+    on: /healthz
+    limit: 0/s
+""")
+        guard = self.guard("--config", config, doors=("gateway",))
+        self.assertEqual([ask(guard.gateway, path).status for path in
+                          ("/Login/Ann", "/login/ann", "/LOGIN/ANN", "/LOGIN/Bob")],
+                         [200, 429, 429, 200])
+        self.assertEqual(ask(guard.gateway, "/HEALTHZ").status, 200)
+
     def test_decisions_are_stamped_where_asked(self):
         upstream = self.start(harness.Upstream())
         config = self.write("flowguard.yaml", f"""gateway:

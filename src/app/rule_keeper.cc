@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/try.h"
 #include "dialects/config_yaml.h"
+#include "rules/route.h"
 #include "serve/decision_api.h"
 
 namespace flowguard::app {
@@ -43,6 +44,10 @@ Result<ParsedRules> ReadRuleOrigin(const RuleOrigin& origin, std::string_view te
   }
   std::vector<Rule>& rules = parsed.rules.rules;
   rules.insert(rules.begin(), origin.limits.begin(), origin.limits.end());
+  if (origin.fold_case) {
+    for (Rule& rule : rules)
+      rule.on.route = rules::FoldRoute(rule.on.route);
+  }
   return parsed;
 }
 

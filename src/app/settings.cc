@@ -12,6 +12,7 @@
 #include "base/bounds.h"
 #include "base/try.h"
 #include "dialects/quantities.h"
+#include "rules/route.h"
 #include "sources/file_source.h"
 
 namespace flowguard::app {
@@ -147,7 +148,12 @@ Result<serve::RequestViewOptions> ViewOf(const ServerConfig& config,
       .backslash =
           config.path.backslash_separates ? http::Backslash::kSlash : http::Backslash::kReject,
   };
-  FG_ASSIGN_OR_RETURN(view.exempt, serve::ExemptRoutes::Create(config.exempt));
+  std::vector<std::string> exempt = config.exempt;
+  if (view.path.fold_case) {
+    for (std::string& route : exempt)
+      route = rules::FoldRoute(route);
+  }
+  FG_ASSIGN_OR_RETURN(view.exempt, serve::ExemptRoutes::Create(exempt));
   return view;
 }
 
@@ -270,6 +276,7 @@ Result<Settings> MakeSettings(const RunOptions& options) {
   settings.warnings = std::move(parsed.warnings);
   FG_RETURN_IF_ERROR(OpenDoors(options, config, settings));
   FindRules(options, config, settings);
+  settings.rules.fold_case = config.path.case_insensitive;
   const int workers = options.workers.value_or(config.workers);
   settings.workers = workers > 0 ? workers : CoreCount();
   settings.cells = options.cells.value_or(config.cell_capacity);

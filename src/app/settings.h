@@ -28,6 +28,7 @@ struct RuleOrigin {
   std::string rules_path;    // a rule file
   std::string config_path;   // a configuration file whose `rules` are a list
   std::vector<Rule> limits;  // --limit, in front of those of the file
+  bool fold_case = false;    // routes in small letters, as the paths that they meet
 };
 
 struct Settings {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/bounds.h"
+#include "rules/dimension.h"
 
 namespace flowguard::rules {
 
@@ -208,6 +209,30 @@ Result<ResourcePattern> ParseResource(std::string_view text) {
   }
   if (star != std::string_view::npos) text.remove_suffix(1);
   return ResourcePattern{std::string(text), star != std::string_view::npos};
+}
+
+std::string FoldRoute(std::string_view route) {
+  const size_t path = std::min(route.find('/'), route.size());
+  std::string folded(route.substr(0, path));
+  bool capture = false;
+  for (size_t i = path; i < route.size(); ++i) {
+    const std::string_view here = route.substr(i);
+    char c = here.front();
+    if (c == '/') capture = here.substr(1).starts_with('{');
+    // An escaped capital is one too: it is decoded where routes and paths are read.
+    if (c == '%' && here.size() >= 3 && HexValue(here[1]) >= 0 && HexValue(here[2]) >= 0) {
+      const auto byte = static_cast<char>(HexValue(here[1]) * 16 + HexValue(here[2]));
+      if (AsciiLower(byte) == byte) {
+        folded += here.substr(0, 3);
+        i += 2;
+        continue;
+      }
+      c = byte;
+      i += 2;
+    }
+    folded += capture ? c : AsciiLower(c);
+  }
+  return folded;
 }
 
 }  // namespace flowguard::rules

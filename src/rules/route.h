@@ -54,4 +54,8 @@ struct ResourcePattern {
 [[nodiscard]] Result<RouteTemplate> ParseRoute(std::string_view text);
 [[nodiscard]] Result<ResourcePattern> ParseResource(std::string_view text);
 
+// The route with its literals in small letters, for paths whose letters are folded; names
+// of captures and methods stay.  `route` need not be well-formed.
+[[nodiscard]] std::string FoldRoute(std::string_view route);
+
 }  // namespace flowguard::rules

@@ -103,6 +103,14 @@ TEST(RouteTest, BoundsSegmentsAndBytes) {
   EXPECT_THAT(RouteError("/" + std::string(5000, 'a')), HasSubstr("longer than"));
 }
 
+TEST(FoldRouteTest, LiteralsAreInSmallLettersAndNamesAndMethodsStay) {
+  EXPECT_EQ(FoldRoute("GET|POST /Api/{UserId}/LOGIN/*/**"), "GET|POST /api/{UserId}/login/*/**");
+  EXPECT_EQ(FoldRoute("/%4Cogin/%2Fa%C3%84"), "/login/%2Fa%C3%84") << "an escaped L is a letter";
+  EXPECT_EQ(FoldRoute("/A%"), "/a%");
+  EXPECT_EQ(FoldRoute("GET"), "GET");
+  EXPECT_EQ(FoldRoute(""), "");
+}
+
 TEST(ResourceTest, StarMayOnlyStandAtTheEnd) {
   EXPECT_TRUE(ParseResource("order:*")->prefix);
   EXPECT_EQ(ParseResource("order:*")->text, "order:");

@@ -156,7 +156,7 @@ void DecisionApi::Auth(const wire::RequestHead& head, const http::PeerInfo& peer
   const Decision& decision = attempt_->decision();
   if (view_.ambiguous()) {
     engine_.Cancel(*attempt_, now);
-    return Problem(400, "a header that a rule needs is given twice", responder);
+    return Problem(400, view_.ambiguity(), responder);
   }
   if (decision.verdict != Verdict::kWait) return AnswerAuth(decision, head.target, responder);
   if (draining_) {

@@ -112,7 +112,9 @@ TEST_F(GatewayTest, NamesWithUnderscoresPassOnlyWhereARuleReadsThem) {
 constexpr std::string_view kClaims =
     "GET /a HTTP/1.1\r\nHost: x\r\nX-Real-IP: 192.0.2.1\r\nForwarded: for=192.0.2.2\r\n"
     "X-Forwarded-Host: evil.example\r\nX-Forwarded-For: 192.0.2.3\r\n"
-    "X-Forwarded-For: 192.0.2.4\r\nX-Forwarded-Proto: https\r\n\r\n";
+    "X-Forwarded-For: 192.0.2.4\r\nX-Forwarded-Proto: https\r\n"
+    "X-Forwarded-Port: 8443\r\nx-forwarded-prefix: /evil\r\nX-FORWARDED-SERVER: evil.example\r\n"
+    "X-Forwarded-User: evil\r\nX-Forwarded: for=192.0.2.5\r\nX-Forwardedness: kept\r\n\r\n";
 
 TEST_F(GatewayTest, WhatStrangersClaimToBeIsNotForwarded) {
   Open();
@@ -120,7 +122,9 @@ TEST_F(GatewayTest, WhatStrangersClaimToBeIsNotForwarded) {
   client.Send(kClaims);
   const std::string& seen = PeerWith(0, "\r\n\r\n").received;
   EXPECT_FALSE(Has(seen, "192.0.2.")) << seen;
-  EXPECT_FALSE(Has(seen, "evil.example")) << seen;
+  EXPECT_FALSE(Has(seen, "evil")) << seen;
+  EXPECT_FALSE(Has(seen, "8443")) << seen;
+  EXPECT_TRUE(Has(seen, "X-Forwardedness: kept\r\n")) << seen;
   EXPECT_TRUE(Has(seen, "X-Forwarded-For: 127.0.0.1\r\n")) << seen;
   EXPECT_TRUE(Has(seen, "X-Forwarded-Proto: http\r\n")) << seen;
 }
@@ -137,6 +141,10 @@ TEST_F(GatewayTest, WhatATrustedProxySaysIsForwarded) {
   EXPECT_TRUE(Has(seen, "X-Forwarded-Host: evil.example\r\n")) << seen;
   EXPECT_TRUE(Has(seen, "X-Forwarded-For: 192.0.2.3, 192.0.2.4, 127.0.0.1\r\n")) << seen;
   EXPECT_TRUE(Has(seen, "X-Forwarded-Proto: https\r\n")) << seen;
+  EXPECT_TRUE(Has(seen, "X-Forwarded-Port: 8443\r\n")) << seen;
+  EXPECT_TRUE(Has(seen, "x-forwarded-prefix: /evil\r\n")) << seen;
+  EXPECT_TRUE(Has(seen, "X-FORWARDED-SERVER: evil.example\r\n")) << seen;
+  EXPECT_TRUE(Has(seen, "X-Forwarded-User: evil\r\n")) << seen;
 }
 
 // --- upstreams that do not read

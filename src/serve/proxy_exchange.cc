@@ -151,6 +151,11 @@ bool ProxyExchange::PassesOn(const wire::Header& line, bool trusted) const noexc
       return true;
   }
   if (wire::EqualsIgnoreCase(line.name, "http2-settings")) return false;
+  // X-Forwarded-Port, -Prefix, -Server, -User: whatever the upstream may believe.
+  constexpr std::string_view kForwarded = "x-forwarded-";
+  const std::string_view begin = line.name.substr(0, kForwarded.size());
+  if (wire::EqualsIgnoreCase(begin, kForwarded)) return trusted;
+  if (wire::EqualsIgnoreCase(line.name, "x-forwarded")) return trusted;
   // CGI and its kin read X_Api_Key as X-Api-Key, which would evade a rule on that.
   return line.name.find('_') == std::string_view::npos || gateway_.engine_.ReadsHeader(line.name);
 }

@@ -25,7 +25,7 @@ void ProxyExchange::Decide(const wire::RequestHead& head) noexcept {
     http::ServerSession* const session = session_;
     Finish();
     gateway_.CountResponse(400);
-    return session->Refuse(400, "a header that a rule reads is repeated with different values");
+    return session->Refuse(400, gateway_.view_.ambiguity());
   }
   if (step == engine::Step::kRemote) return Ask();
   Decided(head);

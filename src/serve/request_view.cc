@@ -67,7 +67,7 @@ int HttpRequestView::Assign(const wire::RequestHead& head, const http::IpAddress
   head_ = &head;
   peer_ = peer;
   client_known_ = false;
-  ambiguous_ = false;
+  ambiguity_ = {};
   spilled_ = 0;
   cost = 0;
   wait_max = kNever;
@@ -108,7 +108,9 @@ std::string_view HttpRequestView::Value(const rules::Dimension& dimension,
     case rules::DimensionKind::kCookie: {
       const http::FieldValue cookie = http::FindCookie(head_->headers, dimension.argument);
       if (cookie.status == http::FieldStatus::kFound) return Found(cookie.value);
-      if (cookie.status != http::FieldStatus::kAbsent) ambiguous_ = true;
+      if (cookie.status != http::FieldStatus::kAbsent) {
+        ambiguity_ = "a cookie that a rule reads is repeated with different values";
+      }
       return {};
     }
     case rules::DimensionKind::kQuery:
@@ -125,7 +127,9 @@ std::string_view HttpRequestView::Header(std::string_view lower_name) const noex
   const http::FieldValue field =
       http::FindHeader(head_->headers, lower_name, http::RepeatedLines::kAmbiguous, {});
   if (field.status == http::FieldStatus::kFound) return Found(field.value);
-  if (field.status != http::FieldStatus::kAbsent) ambiguous_ = true;
+  if (field.status != http::FieldStatus::kAbsent) {
+    ambiguity_ = "a header that a rule reads is repeated with different values";
+  }
   return {};
 }
 
@@ -137,7 +141,11 @@ std::string_view HttpRequestView::Query(std::string_view name,
     if (parameter.status == http::FieldStatus::kFound) spilled_ += parameter.value.size();
   }
   if (parameter.status == http::FieldStatus::kFound) return Found(parameter.value);
-  if (parameter.status != http::FieldStatus::kAbsent) ambiguous_ = true;
+  if (parameter.status == http::FieldStatus::kTooLong) {
+    ambiguity_ = "a query parameter that a rule reads is too long";
+  } else if (parameter.status != http::FieldStatus::kAbsent) {
+    ambiguity_ = "a query parameter that a rule reads is repeated with different values";
+  }
   return {};
 }
 

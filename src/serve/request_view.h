@@ -54,10 +54,12 @@ class HttpRequestView final : public engine::RequestView {
                            std::string_view original_method,
                            std::string_view original_target) noexcept;
 
-  // True when a rule asked for a header that several lines give different values (the
-  // upstream might read another than we do), or for a value too long to be decoded:
-  // the answer is 400.
-  [[nodiscard]] bool ambiguous() const noexcept { return ambiguous_; }
+  // True when a rule asked for a header, cookie or parameter that has several values
+  // which differ (the upstream might read another than we do), or for a value too long
+  // to be decoded: the answer is 400, with the text of ambiguity().
+  [[nodiscard]] bool ambiguous() const noexcept { return !ambiguity_.empty(); }
+  // "a cookie that a rule reads is repeated with different values"; empty: none is.
+  [[nodiscard]] std::string_view ambiguity() const noexcept { return ambiguity_; }
 
   // True when no rule is to see this request: it passes undecided.
   [[nodiscard]] bool exempt() const noexcept { return options_->exempt.Contains(method, path); }
@@ -78,8 +80,8 @@ class HttpRequestView final : public engine::RequestView {
   http::IpAddress peer_;
   mutable http::IpAddress client_;
   mutable bool client_known_ = false;
-  mutable bool ambiguous_ = false;
-  mutable size_t spilled_ = 0;  // bytes of spill_ that hold values of this request
+  mutable std::string_view ambiguity_;  // a literal
+  mutable size_t spilled_ = 0;          // bytes of spill_ that hold values of this request
   std::array<char, base::kTargetBytesMax> path_buffer_;
   mutable std::array<char, base::kTargetBytesMax> spill_;
 };
@@ -94,8 +96,8 @@ class NamedRequestView final : public engine::RequestView {
   NamedRequestView(std::span<const DimensionValue> dimensions, int ipv6_prefix) noexcept
       : dimensions_(dimensions), ipv6_prefix_(ipv6_prefix) {}
 
-  std::string_view Value(const rules::Dimension& dimension,
-                         std::span<char> scratch) const noexcept override;
+  [[nodiscard]] std::string_view Value(const rules::Dimension& dimension,
+                                       std::span<char> scratch) const noexcept override;
 
  private:
   std::span<const DimensionValue> dimensions_;

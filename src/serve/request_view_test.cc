@@ -106,6 +106,8 @@ TEST(RequestViewTest, AHeaderWithTwoValuesIsAmbiguous) {
 
   EXPECT_EQ(request.Value(Of(DimensionKind::kHeader, "x-key")), "(missing)");
   EXPECT_TRUE(request.view().ambiguous());
+  EXPECT_EQ(request.view().ambiguity(),
+            "a header that a rule reads is repeated with different values");
 }
 
 TEST(RequestViewTest, AParameterOrCookieWithTwoValuesIsAmbiguous) {
@@ -114,9 +116,11 @@ TEST(RequestViewTest, AParameterOrCookieWithTwoValuesIsAmbiguous) {
   Request equal("/?id=a&id=a", "Cookie: sid=b; sid=b\r\n");
 
   EXPECT_EQ(parameter.Value(Of(DimensionKind::kQuery, "id")), "(missing)");
-  EXPECT_TRUE(parameter.view().ambiguous());
+  EXPECT_EQ(parameter.view().ambiguity(),
+            "a query parameter that a rule reads is repeated with different values");
   EXPECT_EQ(cookie.Value(Of(DimensionKind::kCookie, "sid")), "(missing)");
-  EXPECT_TRUE(cookie.view().ambiguous());
+  EXPECT_EQ(cookie.view().ambiguity(),
+            "a cookie that a rule reads is repeated with different values");
   EXPECT_EQ(equal.Value(Of(DimensionKind::kQuery, "id")), "a");
   EXPECT_EQ(equal.Value(Of(DimensionKind::kCookie, "sid")), "b");
   EXPECT_FALSE(equal.view().ambiguous());

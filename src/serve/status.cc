@@ -75,8 +75,7 @@ int StatusPage::Write(const wire::RequestHead& head, const http::IpAddress& peer
     return bad(status, "path cannot be read as the path of a request");
   }
   const auto rules = engine_.Explain(view_, now);
-  if (view_.ambiguous())
-    return bad(400, "a header, cookie or parameter that a rule needs is given twice");
+  if (view_.ambiguous()) return bad(400, view_.ambiguity());
 
   body += "{\"path\":";
   text::AppendJsonString(body, view_.path);
