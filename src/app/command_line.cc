@@ -52,10 +52,10 @@ bool WantsColor(bool refused) {
 }
 
 void AddOutput(CLI::App& command, Output& output) {
-  static const std::map<std::string, Output> kForms = {{"text", Output::kText},
-                                                       {"json", Output::kJson}};
+  static const std::map<std::string, Output> forms = {{"text", Output::kText},
+                                                      {"json", Output::kJson}};
   command.add_option("--output", output, "text (default) or json")
-      ->transform(CLI::CheckedTransformer(kForms))
+      ->transform(CLI::CheckedTransformer(forms))
       ->option_text("FORM");
 }
 
@@ -160,7 +160,7 @@ CommandLine ReadCommandLine(int argc, const char* const* argv) {
       line.exit_code = app.exit(fault);
     } else {
       PrintError(fault.what(), line.color);
-      std::fputs("Run with --help for more information.\n", stderr);
+      static_cast<void>(std::fputs("Run with --help for more information.\n", stderr));
       line.exit_code = kExitUsage;
     }
   }
@@ -189,8 +189,9 @@ void ApplyEnvironment(RunFlags& flags) {
 }
 
 void PrintError(const std::string& message, bool color) {
-  std::fprintf(stderr, "%serror:%s %s\n", color ? "\x1b[1;31m" : "", color ? "\x1b[0m" : "",
-               message.c_str());
+  // Where else should it say that standard error takes nothing?
+  static_cast<void>(std::fprintf(stderr, "%serror:%s %s\n", color ? "\x1b[1;31m" : "",
+                                 color ? "\x1b[0m" : "", message.c_str()));
 }
 
 }  // namespace flowguard::app

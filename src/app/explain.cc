@@ -37,8 +37,8 @@ class ExplainedRequest final : public engine::RequestView {
   ExplainedRequest(const serve::NamedRequestView& named, const engine::RequestView* http)
       : named_(named), http_(http) {}
 
-  std::string_view Value(const rules::Dimension& dimension,
-                         std::span<char> scratch) const noexcept override {
+  [[nodiscard]] std::string_view Value(const rules::Dimension& dimension,
+                                       std::span<char> scratch) const noexcept override {
     const std::string_view value = named_.Value(dimension, scratch);
     return value.data() == nullptr && http_ != nullptr ? http_->Value(dimension, scratch) : value;
   }
@@ -161,8 +161,9 @@ std::string_view VerdictWord(const Decision& decision) noexcept {
 std::string Seconds(Duration d) {
   if (d == kNever) return "never";
   char text[40];
-  std::snprintf(text, sizeof text, "%.3fs", std::chrono::duration<double>(d).count());
-  return text;
+  const int size =
+      std::snprintf(text, sizeof text, "%.3fs", std::chrono::duration<double>(d).count());
+  return {text, static_cast<size_t>(size)};
 }
 
 void PrintText(const Explained& explained) {

@@ -49,7 +49,7 @@ int Run(RunFlags flags, bool color) {
   for (const auto& [name, address] : *doors) {
     std::printf("%s listening on %s\n", name.c_str(), address.ToString().c_str());
   }
-  std::fflush(stdout);
+  static_cast<void>(std::fflush(stdout));  // nobody may read it, and it serves all the same
 
   const int exit_code = (*server)->Run() ? kExitOk : kExitFailure;
   // Told to stop, it stops: large rule sets take seconds, and are read again at the next

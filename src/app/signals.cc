@@ -25,7 +25,7 @@ void BlockReloadSignal() {
   sigemptyset(&set);
   sigaddset(&set, SIGHUP);
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
-  std::signal(SIGPIPE, SIG_IGN);  // a client that left is an error of the write
+  static_cast<void>(std::signal(SIGPIPE, SIG_IGN));  // a client that left is an error of the write
 }
 
 void BlockSignals() {

@@ -26,7 +26,7 @@ class SignalWatch final : private net::Watcher {
   // Errors: kResourceExhausted when the process has no descriptors left.
   static Result<std::unique_ptr<SignalWatch>> Create(net::Loop& loop,
                                                      std::function<void(int)> on_signal);
-  ~SignalWatch();
+  ~SignalWatch() override;
 
  private:
   SignalWatch(net::Loop& loop, net::Fd fd, std::function<void(int)> on_signal);

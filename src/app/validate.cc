@@ -101,8 +101,8 @@ void PrintText(const Findings& findings, bool color) {
   for (const std::string& error : findings.errors)
     PrintError(error, color);
   for (const std::string& warning : findings.warnings) {
-    std::fprintf(stderr, "%swarning:%s %s\n", color ? "\x1b[1;33m" : "", color ? "\x1b[0m" : "",
-                 warning.c_str());
+    static_cast<void>(std::fprintf(stderr, "%swarning:%s %s\n", color ? "\x1b[1;33m" : "",
+                                   color ? "\x1b[0m" : "", warning.c_str()));
   }
   if (findings.errors.empty()) {
     std::printf("%s: ok (%s, %zu %s)\n", findings.file.c_str(), findings.kind.c_str(),

@@ -10,7 +10,7 @@
 namespace flowguard::base {
 
 [[noreturn]] inline void CheckFailed(const char* file, int line, const char* expression) noexcept {
-  std::fprintf(stderr, "%s:%d: check failed: %s\n", file, line, expression);
+  static_cast<void>(std::fprintf(stderr, "%s:%d: check failed: %s\n", file, line, expression));
   std::abort();
 }
 

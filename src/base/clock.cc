@@ -172,6 +172,8 @@ class TscClock {
   uint64_t ticks_per_ms_ = 0;
 };
 
+// The one clock of the process; its state is atomic or under its own flag.
+// NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables)
 constinit TscClock process_clock;
 
 int64_t NowNs() noexcept {

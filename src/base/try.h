@@ -14,8 +14,11 @@
     if (!fg_result.ok()) return std::move(fg_result).error(); \
   } while (false)
 
+// `target` may be a declaration, which takes no parentheses.
+// NOLINTBEGIN(bugprone-macro-parentheses)
 #define FG_ASSIGN_OR_RETURN(target, expression)                   \
   auto FG_TRY_NAME_(fg_result_, __LINE__) = (expression);         \
   if (!FG_TRY_NAME_(fg_result_, __LINE__).ok())                   \
     return std::move(FG_TRY_NAME_(fg_result_, __LINE__)).error(); \
   target = std::move(FG_TRY_NAME_(fg_result_, __LINE__)).value()
+// NOLINTEND(bugprone-macro-parentheses)

@@ -41,7 +41,7 @@ class IpAddress {
   [[nodiscard]] IpAddress MaskedV6(int prefix) const noexcept;
 
   // Canonical text (RFC 5952), a view of `out`.
-  std::string_view Format(std::span<char, kIpTextMax> out) const noexcept;
+  [[nodiscard]] std::string_view Format(std::span<char, kIpTextMax> out) const noexcept;
 
   friend bool operator==(const IpAddress&, const IpAddress&) = default;
 

@@ -42,7 +42,7 @@ class Address {
 
   // "192.0.2.7" or "2001:db8::7" into `out`; the characters written.
   // Requires: out.size() >= INET6_ADDRSTRLEN.
-  size_t FormatIp(std::span<char> out) const noexcept;
+  [[nodiscard]] size_t FormatIp(std::span<char> out) const noexcept;
   // "192.0.2.7:80" or "[2001:db8::7]:80".
   [[nodiscard]] std::string ToString() const;
 
