@@ -4,9 +4,9 @@
 
     check_syntax.py [FILTER]    only sources and headers whose path contains FILTER
 
-No code is generated: warnings and the thread-safety analysis come before that.  A header
-that some source includes first is known to stand alone; the others are compiled as they
-are.
+No code is generated: warnings and the thread-safety analysis come before that.  Tests get
+GoogleTest's headers precompiled.  A header that some other source includes first is known
+to stand alone; the others are compiled as they are.
 """
 import concurrent.futures
 import json
@@ -20,6 +20,8 @@ import sys
 REPO = pathlib.Path(__file__).resolve().parent.parent
 BUILD = REPO / "build" / "clang"
 FIRST_INCLUDE = re.compile(r'^#include "([^"]+)"', re.M)
+TEST_HEADERS = "#include <gmock/gmock.h>\n#include <gtest/gtest.h>\n"
+IS_TEST = re.compile(r"#include <(gtest|gmock)/")
 ROOTS = ("include", "src")
 
 
@@ -36,6 +38,17 @@ def syntax_only(entry):
         elif word not in ("-c", "-MD"):
             command.append(word)
     return command + ["-fsyntax-only"]
+
+
+def precompile(entry):
+    """The words that give tests, of which `entry` is one, the headers of GoogleTest."""
+    header = BUILD / "test_headers.h"
+    header.write_text(TEST_HEADERS)
+    compiled = BUILD / "test_headers.pch"
+    flags = [word for word in syntax_only(entry)[:-1] if word != entry["file"]]
+    subprocess.run(flags + ["-x", "c++-header", str(header), "-o", str(compiled)],
+                   cwd=entry["directory"], check=True)
+    return ["-include-pch", str(compiled)]
 
 
 def alone(header):
@@ -75,9 +88,11 @@ def main():
     sources = {}
     for entry in entries:  # packages list the objects of libraries again
         sources.setdefault(pathlib.Path(entry["file"]), entry)
-    standing = included_first(sources)
-    jobs = [(syntax_only(entry), entry["directory"]) for source, entry in sources.items()
-            if wanted in str(source)]
+    tests = {source for source in sources if IS_TEST.search(source.read_text())}
+    standing = included_first(sources.keys() - tests)
+    for_tests = precompile(sources[min(tests)])
+    jobs = [(syntax_only(entry) + (for_tests if source in tests else []), entry["directory"])
+            for source, entry in sources.items() if wanted in str(source)]
     compiled = len(jobs)
     jobs += [(alone(header), REPO) for header in headers()
              if header not in standing and wanted in str(header)]
