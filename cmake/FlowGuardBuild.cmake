@@ -15,6 +15,9 @@ add_library(fg_options INTERFACE)
 target_compile_options(fg_options INTERFACE
   -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wnon-virtual-dtor -Wold-style-cast
   $<$<BOOL:${FLOWGUARD_WERROR}>:-Werror>
+  # Position-independent code still may inline and call its own functions directly: nobody
+  # replaces one of them at load time.
+  -fno-semantic-interposition
   # The cell table compares and swaps 16 bytes at once.
   $<$<STREQUAL:${CMAKE_SYSTEM_PROCESSOR},x86_64>:-mcx16>)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
