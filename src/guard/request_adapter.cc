@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "base/short_text.h"
+
 namespace flowguard::guard {
 namespace {
 
@@ -43,7 +45,7 @@ std::string_view There(std::string_view value) noexcept {
 std::string_view RequestAdapter::Value(const rules::Dimension& dimension,
                                        std::span<char> /*scratch*/) const noexcept {
   for (const DimensionValue& one : dimensions_) {
-    if (one.name == dimension.name) return There(one.value);
+    if (base::SameText(one.name, dimension.name)) return There(one.value);
   }
   for (const DimensionValue& one : dimensions_) {
     if (NamesSource(dimension, one.name)) return There(one.value);

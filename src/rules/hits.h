@@ -63,6 +63,15 @@ class Hits {
     ++size_;
   }
 
+  // Those of `found` that take the method numbered `method`.  Out of line, and called
+  // once or twice a request: inlined at every place, it takes the registers from the
+  // walk over the path.
+  [[gnu::noinline]] void AddFor(std::span<const Entry> found, unsigned method) noexcept {
+    for (const Entry& entry : found) {
+      if (((entry.methods >> method) & 1) != 0) Add(entry);
+    }
+  }
+
   [[nodiscard]] std::span<const Entry> entries() const noexcept { return {entries_.data(), size_}; }
 
  private:

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/short_text.h"
 #include "rules/hits.h"
 #include "rules/resource_index.h"
 #include "rules/route.h"
@@ -23,7 +24,7 @@ struct MatcherIndex {
 
   [[nodiscard]] unsigned MethodNumber(std::string_view method) const noexcept {
     for (size_t i = 0; i < methods.size(); ++i) {
-      if (TextTable::Same(methods[i], method)) return static_cast<unsigned>(i);
+      if (base::SameText(methods[i], method)) return static_cast<unsigned>(i);
     }
     return kOtherMethod;
   }
@@ -245,20 +246,13 @@ void Matcher::Match(std::string_view resource, std::string_view method, std::str
   for (const Entry& entry : index.untargeted)
     hits.Add(entry);
   if (!resource.empty()) {
-    index.resources.Walk(resource, [&](std::span<const Entry> found) {
-      for (const Entry& entry : found)
-        hits.Add(entry);
-    });
+    index.resources.Walk(resource,
+                         [&](std::span<const Entry> found) { hits.AddFor(found, kOtherMethod); });
   }
   if (!path.empty() && path.front() == '/' && !index.routes.empty()) {
     const unsigned number = index.MethodNumber(method);
     index.routes.Walk(
-        path,
-        [&](std::span<const Entry> found) {
-          for (const Entry& entry : found) {
-            if (((entry.methods >> number) & 1) != 0) hits.Add(entry);
-          }
-        },
+        path, [&](std::span<const Entry> found) { hits.AddFor(found, number); },
         [&](size_t level, std::string_view text) {
           out.segments_[level] = {text.data(), text.size()};
         });

@@ -138,6 +138,38 @@ TEST(MatcherTest, CapturesAreTheSegmentsOfThePath) {
   EXPECT_EQ(f.set().Segment(0), "shops");
 }
 
+// Rules out a slash that is missed where words of the path meet: paths of up to 200
+// bytes, the slash at every place.
+TEST(MatcherTest, SegmentsEndAtEverySlashWhereverItIs) {
+  Fixture f({OnRoute("two", "/{a}/{b}")});
+  for (size_t length = 0; length < 200; ++length) {
+    for (size_t at = 0; at <= length; ++at) {
+      const std::string first(at, 'a');
+      const std::string second = std::string(length - at, 'b') + "b";
+      const std::string path = "/" + first + "/" + second;
+      ASSERT_THAT(f.Path(path), ElementsAre("two"));
+      ASSERT_EQ(f.set().Segment(0), first);
+      ASSERT_EQ(f.set().Segment(1), second);
+    }
+  }
+}
+
+// The same where a literal and a wildcard match both, so that the path is at two nodes.
+TEST(MatcherTest, PathAtTwoNodesGoesOnBehindTheSlashWhereItForked) {
+  for (size_t length = 1; length < 100; ++length) {
+    const std::string first(length, 'a');
+    Fixture f({OnRoute("literal", "/" + first + "/{x}/c"), OnRoute("any", "/{y}/b/{z}"),
+               OnRoute("rest", "/{y}/b/**")});
+
+    const std::string path = "/" + first + "/b/c";
+    EXPECT_THAT(f.Path(path), ElementsAre("literal", "any", "rest"));
+    EXPECT_EQ(f.set().Segment(2), "c");
+    EXPECT_THAT(f.Path("/" + first + "/d/c"), ElementsAre("literal"));
+    EXPECT_THAT(f.Path("/" + first + "/b/c/d"), ElementsAre("rest"));
+    EXPECT_THAT(f.Path("/" + first), IsEmpty());
+  }
+}
+
 TEST(MatcherTest, TargetWithBothHalvesMatchesByEither) {
   Fixture f({On("both", {"order:create", "POST /orders/{id}"})});
 

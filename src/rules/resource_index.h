@@ -30,7 +30,7 @@ class ResourceIndex {
   template <typename Found>
   void Walk(std::string_view resource, Found&& found) const noexcept {
     if (exact_.size() != 0) {
-      const uint32_t at = exact_.Find(0, resource, TextTable::HashOf(resource));
+      const uint32_t at = exact_.Find(0, resource);
       if (at != TextTable::kNone) found(EntriesOf(exact_entries_[at]));
     }
     if (prefixes_.empty()) return;

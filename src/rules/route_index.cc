@@ -63,6 +63,15 @@ void RouteIndex::Finish() {
     nodes_[i].exact = lists_.Lay(exact_lists_[i], entries_);
     nodes_[i].rest = lists_.Lay(rest_lists_[i], entries_);
   }
+  std::vector<uint32_t> literals(nodes_.size());
+  const std::vector<TextTable::Item> edges = edges_.Items();
+  for (const TextTable::Item& edge : edges)
+    ++literals[edge.parent];
+  for (const TextTable::Item& edge : edges) {
+    if (literals[edge.parent] != 1) continue;
+    nodes_[edge.parent].only_child = edge.value;
+    nodes_[edge.parent].only_text = edge.place;
+  }
 }
 
 }  // namespace flowguard::rules
