@@ -110,13 +110,25 @@ class BasicCellMemory {
   // Requires: `slots` is zero, aligned to 64 bytes, and outlives this.
   void Attach(CellSlot* slots) noexcept { slots_ = slots; }
 
-  [[nodiscard]] uint64_t LoadOwner(size_t slot) const noexcept {
-    return __atomic_load_n(&slots_[slot].owner, __ATOMIC_ACQUIRE);
+  // The slots of the bucket at `start` that name `owner`, as a mask.  Each is one
+  // atomic step, in their order.
+  [[nodiscard]] uint32_t OwnedBy(size_t start, uint64_t owner) const noexcept {
+    // Of slots_, which the compiler would read again behind every step.
+    const CellSlot* const bucket = slots_ + start;
+    uint32_t mask = 0;
+#pragma GCC unroll 8
+    for (size_t i = 0; i < kSlotsPerBucket; ++i) {
+      const bool same = __atomic_load_n(&bucket[i].owner, __ATOMIC_ACQUIRE) == owner;
+      mask |= uint32_t{same} << i;
+    }
+    return mask;
   }
   [[nodiscard]] int64_t LoadWord(size_t slot) const noexcept {
     return __atomic_load_n(&slots_[slot].word, __ATOMIC_ACQUIRE);
   }
-  [[nodiscard]] Cell Load(size_t slot) const noexcept { return Steps::Load(slots_ + slot); }
+  [[nodiscard]] Cell Load(size_t slot) const noexcept {
+    return Steps::Load(slots_ + slot);
+  }
   // A full barrier, whatever it returns.
   bool Swap(size_t slot, const Cell& expected, const Cell& desired) noexcept {
     return Steps::Swap(slots_ + slot, expected, desired);
@@ -132,14 +144,20 @@ class BasicCellMemory {
   void CountStashInsert() noexcept {
     counters_.stash_inserts.fetch_add(1, std::memory_order_relaxed);
   }
-  void CountEviction() noexcept { counters_.evictions.fetch_add(1, std::memory_order_relaxed); }
-  [[nodiscard]] int64_t NewClaim() noexcept { return NewClaimWord(); }
+  void CountEviction() noexcept {
+    counters_.evictions.fetch_add(1, std::memory_order_relaxed);
+  }
+  [[nodiscard]] int64_t NewClaim() noexcept {
+    return NewClaimWord();
+  }
 
   void PrefetchBucket(size_t slot) const noexcept {
     __builtin_prefetch(slots_ + slot, 1);
     __builtin_prefetch(slots_ + slot + kSlotsPerBucket / 2, 1);
   }
-  [[nodiscard]] const CellCounters& counters() const noexcept { return counters_; }
+  [[nodiscard]] const CellCounters& counters() const noexcept {
+    return counters_;
+  }
 
  private:
   CellSlot* slots_ = nullptr;

@@ -145,19 +145,10 @@ class CellProtocol {
     return places.start[place / kSlots] + place % kSlots;
   }
 
-  // The slots of one bucket that name `owner`, as a mask.
-  [[nodiscard]] uint32_t Matches(size_t start, uint64_t owner) const {
-    uint32_t mask = 0;
-    for (size_t i = 0; i < kSlots; ++i) {
-      mask |= static_cast<uint32_t>(memory_.LoadOwner(start + i) == owner) << i;
-    }
-    return mask;
-  }
-
   [[nodiscard]] Found Find(const CellPlaces& places, uint64_t owner) const {
     for (size_t bucket = 0; bucket < 3; ++bucket) {
       if (bucket == 2 && !memory_.StashUsed()) break;
-      uint32_t mask = Matches(places.start[bucket], owner);
+      uint32_t mask = memory_.OwnedBy(places.start[bucket], owner);
       while (mask != 0) {
         const size_t slot = places.start[bucket] + static_cast<size_t>(__builtin_ctz(mask));
         const Cell cell = memory_.Load(slot);
@@ -209,7 +200,7 @@ class CellProtocol {
   Look LookAround(const CellPlaces& places, uint64_t owner, int64_t now, Claim& claim) {
     for (size_t bucket = 0; bucket < 3; ++bucket) {
       if (bucket == 2 && !memory_.StashUsed()) break;
-      uint32_t mask = Matches(places.start[bucket], owner);
+      uint32_t mask = memory_.OwnedBy(places.start[bucket], owner);
       while (mask != 0) {
         const size_t place = bucket * kSlots + static_cast<size_t>(__builtin_ctz(mask));
         const Cell cell = memory_.Load(SlotAt(places, place));

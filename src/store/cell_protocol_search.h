@@ -84,7 +84,14 @@ class Replay {
   Replay(const std::vector<Cell>& answers, int64_t first_claim)
       : answers_(answers), claim_(first_claim) {}
 
-  uint64_t LoadOwner(size_t slot) { return Ask({Op::kLoadOwner, slot, {}, {}}, {}).owner; }
+  uint32_t OwnedBy(size_t start, uint64_t owner) {
+    uint32_t mask = 0;
+    for (size_t i = 0; i < kSlots; ++i) {
+      const Cell found = Ask({Op::kLoadOwner, start + i, {}, {}}, {});
+      mask |= uint32_t{found.owner == owner} << i;
+    }
+    return mask;
+  }
   Cell Load(size_t slot) { return Ask({Op::kLoad, slot, {}, {}}, {}); }
   bool Swap(size_t slot, const Cell& expected, const Cell& desired) {
     return Ask({Op::kSwap, slot, expected, desired}, {1, 0}).owner != 0;

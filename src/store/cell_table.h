@@ -100,10 +100,7 @@ class CellTable {
   void PrefetchSecond(const base::Hash128& key) const noexcept {
     const CellPlaces places = PlacesOf(key);
     const uint64_t owner = OwnerOf(key);
-    bool found = false;
-    for (size_t i = 0; i < CellMemory::kSlotsPerBucket; ++i)
-      found |= memory_.LoadOwner(places.start[0] + i) == owner;
-    if (!found) memory_.PrefetchBucket(places.start[1]);
+    if (memory_.OwnedBy(places.start[0], owner) == 0) memory_.PrefetchBucket(places.start[1]);
   }
 
   // Update for many keys, their memory latencies overlapped.  `f(size_t i,
