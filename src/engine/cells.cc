@@ -37,16 +37,6 @@ base::Hash128 StateKey(const base::Hash128& key, const AnySpec& spec) noexcept {
   return {key.low ^ (spec.words() * 0x9e3779b97f4a7c15), key.high};
 }
 
-template <typename State>
-Numbers RefuseLongWait(const AnySpec& spec, const State& state, Instant now, Duration wait,
-                       Duration wait_max) noexcept {
-  Numbers numbers = spec.Look(state, now, 0);
-  numbers.allowed = false;
-  numbers.wait = Duration::zero();
-  numbers.retry_after = wait - wait_max;
-  return numbers;
-}
-
 // `State`: int64_t& or std::span<uint64_t>; only one-word algorithms wait.
 template <typename State>
 Numbers TakeUpTo(const AnySpec& spec, State&& state, Instant now, int64_t cost,
@@ -134,6 +124,15 @@ Instant KeepInside(uint64_t in_use) noexcept {
 
 }  // namespace
 
+Numbers RefuseLongWait(const AnySpec& spec, int64_t word, Instant now, Duration wait,
+                       Duration wait_max) noexcept {
+  Numbers numbers = spec.Look(word, now, 0);
+  numbers.allowed = false;
+  numbers.wait = Duration::zero();
+  numbers.retry_after = wait - wait_max;
+  return numbers;
+}
+
 Result<std::unique_ptr<Cells>> Cells::Create(size_t cell_capacity, size_t state_bytes) {
   FG_ASSIGN_OR_RETURN(auto table, store::CellTable::Create(cell_capacity));
   FG_ASSIGN_OR_RETURN(auto states, store::StateMap::Create(state_bytes));
@@ -163,8 +162,8 @@ CellAnswer Cells::OnState(const CellRef& cell, Instant now, F& decide) noexcept 
   return answer;
 }
 
-CellAnswer Cells::Take(const CellRef& cell, Instant now, int64_t cost, TakeMode mode,
-                       Duration wait_max, Receipt& receipt) noexcept {
+CellAnswer Cells::TakeElse(const CellRef& cell, Instant now, int64_t cost, TakeMode mode,
+                           Duration wait_max, Receipt& receipt) noexcept {
   CellAnswer answer;
   const auto on_word = [&](int64_t& word) {
     const int64_t before = word;

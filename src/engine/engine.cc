@@ -25,19 +25,6 @@ Engine::Impl::Impl(const EngineOptions& with, std::unique_ptr<Cells> owned) noex
       snapshots(std::make_unique<Snapshot>()),
       registry(with.fallback_nodes) {}
 
-void Engine::Impl::Count(Instant now) noexcept {
-  const size_t slot = base::ThreadSlot();
-  Tally& tally = tallies[slot];
-  base::AddInSlot(slot, tally.decisions, uint64_t{1});
-  const int64_t now_ns = now.time_since_epoch().count();
-  const int64_t last_ns = tally.last_now.load(std::memory_order_relaxed);
-  if (now_ns > last_ns) {
-    tally.last_now.store(now_ns, std::memory_order_relaxed);
-  } else if (now_ns < last_ns) [[unlikely]] {
-    base::AddInSlot(slot, tally.clock_backward, uint64_t{1});
-  }
-}
-
 void Engine::Impl::CountLoadFailure() {
   const base::MutexLock lock(report_mutex);
   ++load_failures;
@@ -89,21 +76,19 @@ Result<void> Engine::Load(const RuleSet& rules, std::vector<std::string>* warnin
 
 Step Engine::Begin(Attempt& attempt, const RequestView& request, Mode mode, Instant now) noexcept {
   Impl& impl = *impl_;
-  Walk walk(impl.ground, attempt, now);
+  const size_t slot = base::ThreadSlot();  // found once a decision
+  Walk walk(impl.ground, attempt, now, slot);
   walk.Start(mode, request);
-  if (mode != Mode::kPeek) impl.Count(now);
+  if (mode != Mode::kPeek) impl.Count(slot, now);
   if (request.cost < 0 || request.cost > base::kCostMax) [[unlikely]] {
     walk.RefuseCost();
     return Step::kDone;
   }
-  const auto snapshot = impl.snapshots.Get();
+  const auto snapshot = impl.snapshots.Get(slot);
   rules::MatchSet matches;
   snapshot->table.matcher.Match(request.resource, request.method, request.path, matches);
   if (matches.empty()) {
-    if (mode != Mode::kPeek) {
-      const size_t slot = base::ThreadSlot();
-      base::AddInSlot(slot, impl.tallies[slot].unmatched, uint64_t{1});
-    }
+    if (mode != Mode::kPeek) base::AddInSlot(slot, impl.tallies[slot].unmatched, uint64_t{1});
     return Step::kDone;
   }
   return walk.Begin(*snapshot, request, matches);

@@ -41,7 +41,8 @@ struct Account {
 struct Engine::Impl {
   Impl(const EngineOptions& with, std::unique_ptr<Cells> owned) noexcept;
 
-  void Count(Instant now) noexcept;
+  // Requires: `slot` is base::ThreadSlot() of the calling thread.
+  void Count(size_t slot, Instant now) noexcept;
   void CountLoadFailure() FG_EXCLUDES(report_mutex);
   // Tells of the set that was swapped in.
   void Report(const Snapshot& snapshot) FG_REQUIRES(load_mutex) FG_EXCLUDES(report_mutex);
@@ -62,5 +63,17 @@ struct Engine::Impl {
   uint64_t loads FG_GUARDED_BY(report_mutex) = 0;
   uint64_t load_failures FG_GUARDED_BY(report_mutex) = 0;
 };
+
+inline void Engine::Impl::Count(size_t slot, Instant now) noexcept {
+  Tally& tally = tallies[slot];
+  base::AddInSlot(slot, tally.decisions, uint64_t{1});
+  const int64_t now_ns = now.time_since_epoch().count();
+  const int64_t last_ns = tally.last_now.load(std::memory_order_relaxed);
+  if (now_ns > last_ns) {
+    tally.last_now.store(now_ns, std::memory_order_relaxed);
+  } else if (now_ns < last_ns) [[unlikely]] {
+    base::AddInSlot(slot, tally.clock_backward, uint64_t{1});
+  }
+}
 
 }  // namespace flowguard::engine

@@ -60,8 +60,9 @@ class Generations {
   Generations& operator=(const Generations&) = delete;
 
   // Cost:     no lock; one atomic addition on a line of the calling thread.
-  [[nodiscard]] Pin Get() const noexcept {
-    const size_t slot = base::ThreadSlot();
+  [[nodiscard]] Pin Get() const noexcept { return Get(base::ThreadSlot()); }
+  // Requires: `slot` is base::ThreadSlot() of the calling thread.
+  [[nodiscard]] Pin Get(size_t slot) const noexcept {
     Line& line = lines_[slot];
     for (;;) {
       const uint64_t generation = current_.load(std::memory_order_acquire);

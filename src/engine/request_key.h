@@ -6,7 +6,6 @@
 
 #include <array>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -40,27 +39,55 @@ struct Meeting {
 [[nodiscard]] std::string_view ValueOf(const Meeting& met, const rules::KeyPart& part,
                                        ValueRoom& room) noexcept;
 
-class RequestKey {
- public:
-  enum class State : uint8_t {
-    kReady,
-    kSkip,     // a value is missing, and the rule does not apply then
-    kMissing,  // a value is missing, and such requests are refused
-  };
-
-  RequestKey() noexcept {}  // NOLINT(modernize-use-equals-default): nothing to clear
-
-  [[nodiscard]] State Make(const Meeting& met, uint64_t seed) noexcept;
-
-  // Requires: Make said kReady.
-  [[nodiscard]] const rules::Quota& quota() const noexcept { return *quota_; }
-  [[nodiscard]] base::Hash128 Hash() const noexcept { return builder_->Hash(); }
-  [[nodiscard]] std::string_view encoded() const noexcept { return builder_->encoded(); }
-
- private:
-  const rules::Quota* quota_ = nullptr;
-  std::optional<rules::KeyBuilder> builder_;
+enum class KeyState : uint8_t {
+  kReady,
+  kSkip,     // a value is missing, and the rule does not apply then
+  kMissing,  // a value is missing, and such requests are refused
 };
+
+// `Key`: rules::KeyHash for local cells, rules::KeyBuilder for a store.
+template <typename Key>
+struct RequestKey {
+  const rules::Quota* quota;  // which the first value chose
+  Key key;
+
+  RequestKey() noexcept {}  // NOLINT(modernize-use-equals-default): Make writes it
+  // Requires of quota and key: it said kReady.
+  [[nodiscard]] KeyState Make(const Meeting& met, uint64_t seed) noexcept;
+};
+
+inline std::string_view RawValue(const Meeting& met, const rules::KeyPart& part,
+                                 ValueRoom& room) noexcept {
+  switch (part.dimension->kind) {
+    case rules::DimensionKind::kMethod:
+      return met.request.method.empty() ? std::string_view() : met.request.method;
+    case rules::DimensionKind::kPath:
+      if (!met.by_route || part.segment < 0) return {};
+      return met.matches.Segment(static_cast<size_t>(part.segment));
+    default:
+      return met.request.Value(*part.dimension, room.composed);
+  }
+}
+
+template <typename Key>
+KeyState RequestKey<Key>::Make(const Meeting& met, uint64_t seed) noexcept {
+  quota = &met.rule.quota;
+  if (met.rule.by.empty()) key.Start(quota->identity, seed);
+  for (const rules::KeyPart& part : met.rule.by) {
+    ValueRoom room;
+    const std::string_view raw = RawValue(met, part, room);
+    if (raw.data() == nullptr && part.dimension->missing != MissingPolicy::kShare) [[unlikely]] {
+      return part.dimension->missing == MissingPolicy::kSkip ? KeyState::kSkip : KeyState::kMissing;
+    }
+    const std::string_view value = rules::Normalise(*part.dimension, raw, room.lowered);
+    if (&part == met.rule.by.data()) {
+      quota = &met.rule.QuotaFor(value);
+      key.Start(quota->identity, seed);
+    }
+    key.Add(*part.dimension, value);
+  }
+  return KeyState::kReady;
+}
 
 // "ip=192.0.2.7, tenant=acme", for people.
 [[nodiscard]] std::string ReadableKey(const Meeting& met);

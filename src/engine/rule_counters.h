@@ -39,9 +39,9 @@ class RuleCounterBoard {
 
   // Cost:     one addition on a line of the calling thread; an allocation the first
   //           time for a block of rules.
-  void Add(uint32_t account, Count count, int64_t amount = 1) noexcept {
+  // Requires: `slot` is base::ThreadSlot() of the calling thread.
+  void Add(size_t slot, uint32_t account, Count count, int64_t amount = 1) noexcept {
     const Place place = PlaceOf(account);
-    const size_t slot = base::ThreadSlot();
     std::atomic<Cells*>& block = blocks_[slot][place.block];
     Cells* cells = block.load(std::memory_order_acquire);
     if (cells == nullptr) [[unlikely]] {

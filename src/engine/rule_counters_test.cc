@@ -15,7 +15,7 @@ TEST(RuleCounterBoardTest, CountsOfAllThreadsAreSummedAlsoOfEndedOnes) {
   for (int i = 0; i < 100; ++i) {
     threads.emplace_back([&board] {
       for (int j = 0; j < 1'000; ++j)
-        board.Add(7, Count::kPassed);
+        board.Add(base::ThreadSlot(), 7, Count::kPassed);
     });
   }
   for (std::thread& thread : threads)
@@ -28,7 +28,7 @@ TEST(RuleCounterBoardTest, CountsOfAllThreadsAreSummedAlsoOfEndedOnes) {
 TEST(RuleCounterBoardTest, EveryAccountHasAPlaceOfItsOwn) {
   RuleCounterBoard board;
   for (uint32_t account = 0; account < 2'000; ++account) {
-    board.Add(account, Count::kWaitNs, account + 1);
+    board.Add(base::ThreadSlot(), account, Count::kWaitNs, account + 1);
   }
 
   for (uint32_t account = 0; account < 2'000; ++account) {

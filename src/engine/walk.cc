@@ -61,28 +61,16 @@ Reason ReasonOf(const CellAnswer& answer, Reason usual) noexcept {
 
 }  // namespace
 
-void Walk::Start(Mode mode, const RequestView& request) noexcept {
-  FG_DCHECK(!attempt_.remote_pending() && !attempt_.waiting() && !attempt_.entered());
-  attempt_.decision_ = {};
-  attempt_.phase_ = Attempt::Phase::kIdle;
-  attempt_.mode_ = mode;
-  attempt_.hold_count_ = 0;
-  attempt_.remote_count_ = 0;
-  attempt_.due_count_ = 0;
-  attempt_.key_bytes_used_ = 0;
-  attempt_.request_cost_ = request.cost;
-  attempt_.wait_max_ = request.wait_max;
-  attempt_.wait_rule_ = nullptr;
-}
-
 void Walk::RefuseCost() noexcept {
   attempt_.decision_.verdict = Verdict::kRefuse;
   attempt_.decision_.reason = Reason::kInvalidCost;
   attempt_.decision_.retry_after = kNever;
 }
 
-Step Walk::Begin(const Snapshot& snapshot, const RequestView& request,
-                 const rules::MatchSet& matches) noexcept {
+// One function, with all that a local limit needs: as calls, its steps cost as much
+// in saved registers and stored arguments as in work.
+[[gnu::flatten]] Step Walk::Begin(const Snapshot& snapshot, const RequestView& request,
+                                  const rules::MatchSet& matches) noexcept {
   for (const rules::MatchSet::Match& match : matches) {
     const LoadedRule& loaded = snapshot.rules[match.rule];
     const rules::CompiledRule& compiled = *loaded.compiled;
@@ -154,18 +142,20 @@ bool Walk::Access(const LoadedRule& loaded, const Meeting& met) noexcept {
   return refused_by_ == nullptr;
 }
 
+template <typename Key>
 bool Walk::MakeKey(const LoadedRule& loaded, const Meeting& met, uint64_t seed,
-                   RequestKey& key) noexcept {
-  const RequestKey::State state = key.Make(met, seed);
-  if (state == RequestKey::State::kReady) [[likely]] {
-    return true;
+                   RequestKey<Key>& key) noexcept {
+  const KeyState state = key.Make(met, seed);
+  if (state == KeyState::kMissing) [[unlikely]] {
+    MissesValue(loaded);
   }
-  if (state == RequestKey::State::kMissing) {
-    const Hold::State left =
-        Refused(*loaded.live, nullptr, NeverNumbers(), Reason::kMissingDimension);
-    if (left == Hold::State::kDegraded && !peek()) AddHold(*loaded.live, nullptr, 0).state = left;
-  }
-  return false;
+  return state == KeyState::kReady;
+}
+
+void Walk::MissesValue(const LoadedRule& loaded) noexcept {
+  const Hold::State left =
+      Refused(*loaded.live, nullptr, NeverNumbers(), Reason::kMissingDimension);
+  if (left == Hold::State::kDegraded && !peek()) AddHold(*loaded.live, nullptr, 0).state = left;
 }
 
 int64_t Walk::CostFor(const LiveRule& rule) const noexcept {
@@ -201,10 +191,10 @@ void Walk::LocalLimit(const LoadedRule& loaded, const Meeting& met) noexcept {
   if (rule.single != nullptr) {
     cell.single = rule.single;
   } else {
-    RequestKey key;
+    RequestKey<rules::KeyHash> key;
     if (!MakeKey(loaded, met, ground_.seed, key)) return;
-    spec = SpecFor(loaded, key.quota(), cell.earlier);
-    cell.key = key.Hash();
+    spec = SpecFor(loaded, *key.quota, cell.earlier);
+    cell.key = key.key.Hash();
   }
   cell.spec = &*spec->spec;
   Hold& hold = DraftHold(rule, spec, CostFor(rule));
@@ -215,17 +205,18 @@ void Walk::LocalLimit(const LoadedRule& loaded, const Meeting& met) noexcept {
 // Decides on a cell and, if the request passes and goes on, keeps the draft.
 void Walk::TakeRate(Hold& hold, const CellRef& cell) noexcept {
   const LiveRule& rule = *hold.rule;
+  // Read once: whatever is in memory is read again behind an atomic step.
+  const bool peeks = peek();
   const bool gone = refused_by_ != nullptr;
-  CellAnswer answer;
-  if (peek() || (gone && !rule.count_refused)) {
-    answer = ground_.cells.Look(cell, now_, hold.cost, attempt_.wait_max_);
-  } else {
-    const TakeMode mode = gone                 ? TakeMode::kExhaust
-                          : rule.count_refused ? TakeMode::kTakeOrExhaust
-                                               : TakeMode::kTake;
-    answer = ground_.cells.Take(cell, now_, hold.cost, mode, attempt_.wait_max_, hold.receipt);
-  }
-  if (gone && rule.count_refused && !peek()) return;  // taken for a refused request: no answer
+  const bool counts = gone && rule.count_refused && !peeks;  // for a request refused already
+  const TakeMode mode = gone                 ? TakeMode::kExhaust
+                        : rule.count_refused ? TakeMode::kTakeOrExhaust
+                                             : TakeMode::kTake;
+  const CellAnswer answer =
+      peeks || (gone && !counts)
+          ? ground_.cells.Look(cell, now_, hold.cost, attempt_.wait_max_)
+          : ground_.cells.Take(cell, now_, hold.cost, mode, attempt_.wait_max_, hold.receipt);
+  if (counts) return;  // no answer
   if (answer.numbers.allowed) {
     hold.state = hold.cost > 0 ? Hold::State::kRate : Hold::State::kNone;
     Passed(hold, answer.numbers);
@@ -234,7 +225,7 @@ void Walk::TakeRate(Hold& hold, const CellRef& cell) noexcept {
     hold.state = Refused(rule, hold.spec, answer.numbers, ReasonOf(answer, Reason::kLimit));
     if (hold.state != Hold::State::kDegraded) return;
   }
-  if (!peek() && !gone) ++attempt_.hold_count_;
+  if (!peeks && !gone) ++attempt_.hold_count_;
 }
 
 void Walk::Concurrency(const LoadedRule& loaded, const Meeting& met) noexcept {
@@ -245,10 +236,10 @@ void Walk::Concurrency(const LoadedRule& loaded, const Meeting& met) noexcept {
   CellRef cell;
   cell.single = rule.single;
   if (rule.single == nullptr) {
-    RequestKey key;
+    RequestKey<rules::KeyHash> key;
     if (!MakeKey(loaded, met, ground_.seed, key)) return;
-    spec = SpecFor(loaded, key.quota(), cell.earlier);
-    cell.key = key.Hash();
+    spec = SpecFor(loaded, *key.quota, cell.earlier);
+    cell.key = key.key.Hash();
   }
   const CellAnswer answer = take ? ground_.cells.Enter(cell, now_, spec->concurrency, cost)
                                  : ground_.cells.LookInside(cell, now_, spec->concurrency, cost);
@@ -265,7 +256,7 @@ void Walk::Concurrency(const LoadedRule& loaded, const Meeting& met) noexcept {
   if (answer.numbers.allowed) {
     if (take) {
       hold.state = Hold::State::kSlot;
-      ground_.board.Add(rule.account, Count::kInflight, cost);
+      ground_.board.Add(slot_, rule.account, Count::kInflight, cost);
     }
     Passed(hold, answer.numbers);
   } else {
@@ -278,18 +269,19 @@ void Walk::Concurrency(const LoadedRule& loaded, const Meeting& met) noexcept {
 void Walk::Shared(const LoadedRule& loaded, const Meeting& met) noexcept {
   if (refused_by_ != nullptr) return;  // nothing remote is spent on a refused request
   const LiveRule& rule = *loaded.live;
-  RequestKey key;
+  RequestKey<rules::KeyBuilder> key;
   if (!MakeKey(loaded, met, rules::kSharedKeySeed, key)) return;
+  const std::string_view encoded = key.key.encoded();
   std::span<const LiveSpec* const> earlier;
-  const LiveSpec* spec = SpecFor(loaded, key.quota(), earlier);
+  const LiveSpec* spec = SpecFor(loaded, *key.quota, earlier);
   Hold& hold = AddHold(rule, spec, CostFor(rule));
-  hold.key = base::HashOf(key.encoded(), ground_.seed);
+  hold.key = base::HashOf(encoded, ground_.seed);
   if (attempt_.remote_count_ == base::kRemoteTakesPerRequestMax) {
     NotAnswered(hold);
     return;
   }
   char* text = attempt_.key_bytes_.data() + attempt_.key_bytes_used_;
-  const size_t size = WriteRemoteKey(key.encoded(), text);
+  const size_t size = WriteRemoteKey(encoded, text);
   attempt_.key_bytes_used_ = static_cast<uint16_t>(attempt_.key_bytes_used_ + size);
   hold.state = Hold::State::kAsked;
   hold.remote = attempt_.remote_count_;
@@ -322,7 +314,7 @@ Hold::State Walk::Refused(const LiveRule& rule, const LiveSpec* spec, const Numb
                           Reason reason) noexcept {
   Decision& decision = attempt_.decision_;
   if (rule.info.shadow && !as_enforced_) {
-    if (!peek()) ground_.board.Add(rule.account, Count::kShadowRefused);
+    if (!peek()) ground_.board.Add(slot_, rule.account, Count::kShadowRefused);
     return Hold::State::kSkipped;
   }
   if (rule.info.degrade.enabled) {
@@ -349,6 +341,30 @@ void Walk::Report(const LiveRule& rule, const LiveSpec* spec, const Numbers& num
   decision.retry_after = numbers.retry_after;
   decision.window = spec != nullptr ? spec->window : Duration::zero();
   decision.rule = &rule.info;
+}
+
+Step Walk::Finish() noexcept {
+  attempt_.phase_ = Attempt::Phase::kIdle;
+  if (refused_by_ != nullptr) return FinishRefused();
+  if (attempt_.decision_.wait > Duration::zero()) [[unlikely]] {
+    return FinishWaiting();
+  }
+  if (peek()) {
+    attempt_.hold_count_ = 0;
+  } else {
+    Admit();
+  }
+  return Step::kDone;
+}
+
+void Walk::Admit() noexcept {
+  attempt_.phase_ =
+      attempt_.mode_ == Mode::kEnter ? Attempt::Phase::kEntered : Attempt::Phase::kChecked;
+  for (const Hold& hold : holds()) {
+    if (hold.state == Hold::State::kSkipped) continue;
+    const bool degraded = hold.state == Hold::State::kDegraded;
+    ground_.board.Add(slot_, hold.rule->account, degraded ? Count::kDegraded : Count::kPassed);
+  }
 }
 
 }  // namespace flowguard::engine

@@ -16,6 +16,8 @@
 #include "flowguard/decision.h"
 #include "flowguard/time.h"
 
+#include "base/check.h"
+#include "base/thread_slot.h"
 #include "engine/attempt.h"
 #include "engine/cells.h"
 #include "engine/engine.h"
@@ -36,8 +38,10 @@ struct Ground {
 // Threads: one at a time; a local of one engine call.
 class Walk {
  public:
-  Walk(const Ground& ground, Attempt& attempt, Instant now) noexcept
-      : ground_(ground), attempt_(attempt), now_(now) {}
+  // Requires: `slot` is base::ThreadSlot() of the calling thread.
+  Walk(const Ground& ground, Attempt& attempt, Instant now,
+       size_t slot = base::ThreadSlot()) noexcept
+      : ground_(ground), attempt_(attempt), now_(now), slot_(slot) {}
 
   // Makes the attempt one that no rule met.
   void Start(Mode mode, const RequestView& request) noexcept;
@@ -53,17 +57,22 @@ class Walk {
   void Settle(Outcome outcome, std::optional<int64_t> actual_cost) noexcept;
 
  private:
+  // Kept out of Begin, which takes everything else into one function: what is off the
+  // usual way is noinline.
+
   // False: the request is refused whatever else is there.
-  bool Access(const LoadedRule& loaded, const Meeting& met) noexcept;
+  [[gnu::noinline]] bool Access(const LoadedRule& loaded, const Meeting& met) noexcept;
   void LocalLimit(const LoadedRule& loaded, const Meeting& met) noexcept;
-  void Concurrency(const LoadedRule& loaded, const Meeting& met) noexcept;
-  void Shared(const LoadedRule& loaded, const Meeting& met) noexcept;
+  [[gnu::noinline]] void Concurrency(const LoadedRule& loaded, const Meeting& met) noexcept;
+  [[gnu::noinline]] void Shared(const LoadedRule& loaded, const Meeting& met) noexcept;
   void Answered(Hold& hold, const TakeOutcome& outcome) noexcept;
   void NotAnswered(Hold& hold) noexcept;
 
   // The key; false when the rule has been dealt with.
+  template <typename Key>
   bool MakeKey(const LoadedRule& loaded, const Meeting& met, uint64_t seed,
-               RequestKey& key) noexcept;
+               RequestKey<Key>& key) noexcept;
+  void MissesValue(const LoadedRule& loaded) noexcept;
   [[nodiscard]] int64_t CostFor(const LiveRule& rule) const noexcept;
   Hold& AddHold(const LiveRule& rule, const LiveSpec* spec, int64_t cost) noexcept;
   // The place of the next hold, not counted yet.
@@ -73,11 +82,13 @@ class Walk {
   void Passed(Hold& hold, const limit::Numbers& numbers) noexcept;
   // What the rule's refusal makes of its hold.
   // `spec` may be null: a refusal without a quota.
-  Hold::State Refused(const LiveRule& rule, const LiveSpec* spec, const limit::Numbers& numbers,
-                      Reason reason) noexcept;
+  [[gnu::noinline]] Hold::State Refused(const LiveRule& rule, const LiveSpec* spec,
+                                        const limit::Numbers& numbers, Reason reason) noexcept;
   void Report(const LiveRule& rule, const LiveSpec* spec, const limit::Numbers& numbers) noexcept;
 
   Step Finish() noexcept;
+  [[gnu::noinline]] Step FinishRefused() noexcept;
+  [[gnu::noinline]] Step FinishWaiting() noexcept;
   void Admit() noexcept;
 
   // Gives all back; for a refusal, save what count_refused keeps.
@@ -94,8 +105,23 @@ class Walk {
   const Ground& ground_;
   Attempt& attempt_;
   Instant now_;
+  size_t slot_;
   bool as_enforced_ = false;
   const LiveRule* refused_by_ = nullptr;  // the rule that the answer names
 };
+
+inline void Walk::Start(Mode mode, const RequestView& request) noexcept {
+  FG_DCHECK(!attempt_.remote_pending() && !attempt_.waiting() && !attempt_.entered());
+  attempt_.decision_ = {};
+  attempt_.phase_ = Attempt::Phase::kIdle;
+  attempt_.mode_ = mode;
+  attempt_.hold_count_ = 0;
+  attempt_.remote_count_ = 0;
+  attempt_.due_count_ = 0;
+  attempt_.key_bytes_used_ = 0;
+  attempt_.request_cost_ = request.cost;
+  attempt_.wait_max_ = request.wait_max;
+  attempt_.wait_rule_ = nullptr;
+}
 
 }  // namespace flowguard::engine

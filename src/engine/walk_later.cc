@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The steps of a walk after the first: answers of a store, the end of a wait, the
-// end of the call; and the ways out that they share with Begin.
+// end of the call; and what a refusal and a wait do at the end of Begin.
 #include <algorithm>
 #include <new>
 
@@ -102,28 +102,27 @@ void Walk::NotAnswered(Hold& hold) noexcept {
   hold.state = Refused(rule, hold.spec, StoreAway(*hold.spec), Reason::kStoreFailure);
 }
 
-Step Walk::Finish() noexcept {
+Step Walk::FinishRefused() noexcept {
   Decision& decision = attempt_.decision_;
-  attempt_.phase_ = Attempt::Phase::kIdle;
-  if (refused_by_ != nullptr) {
-    decision.verdict = Verdict::kRefuse;
-    decision.degraded = false;
-    decision.wait = Duration::zero();
-    if (!peek()) ground_.board.Add(refused_by_->account, Count::kRefused);
-    Undo(/*refused=*/true);
-    return Step::kDone;
-  }
-  const bool waits = decision.wait > Duration::zero();
-  if (waits) decision.verdict = Verdict::kWait;
+  decision.verdict = Verdict::kRefuse;
+  decision.degraded = false;
+  decision.wait = Duration::zero();
+  if (!peek()) ground_.board.Add(slot_, refused_by_->account, Count::kRefused);
+  Undo(/*refused=*/true);
+  return Step::kDone;
+}
+
+Step Walk::FinishWaiting() noexcept {
+  Decision& decision = attempt_.decision_;
+  decision.verdict = Verdict::kWait;
   if (peek()) {
     attempt_.hold_count_ = 0;
     return Step::kDone;
   }
-  if (waits) {
-    ground_.board.Add(attempt_.wait_rule_->account, Count::kWaited);
-    ground_.board.Add(attempt_.wait_rule_->account, Count::kWaitNs, decision.wait.count());
-  }
-  if (attempt_.mode_ == Mode::kEnter && waits) {
+  const uint32_t account = attempt_.wait_rule_->account;
+  ground_.board.Add(slot_, account, Count::kWaited);
+  ground_.board.Add(slot_, account, Count::kWaitNs, decision.wait.count());
+  if (attempt_.mode_ == Mode::kEnter) {
     for (Hold& hold : holds()) {
       if (hold.state == Hold::State::kSlot) Leave(hold, Hold::State::kSlotLater);
     }
@@ -132,16 +131,6 @@ Step Walk::Finish() noexcept {
   }
   Admit();
   return Step::kDone;
-}
-
-void Walk::Admit() noexcept {
-  attempt_.phase_ =
-      attempt_.mode_ == Mode::kEnter ? Attempt::Phase::kEntered : Attempt::Phase::kChecked;
-  for (const Hold& hold : holds()) {
-    if (hold.state == Hold::State::kSkipped) continue;
-    const bool degraded = hold.state == Hold::State::kDegraded;
-    ground_.board.Add(hold.rule->account, degraded ? Count::kDegraded : Count::kPassed);
-  }
 }
 
 Step Walk::Continue() noexcept {
@@ -154,7 +143,7 @@ Step Walk::Continue() noexcept {
         ground_.cells.Enter(CellOf(hold), now_, hold.spec->concurrency, hold.cost);
     if (answer.numbers.allowed) {
       hold.state = Hold::State::kSlot;
-      ground_.board.Add(hold.rule->account, Count::kInflight, hold.cost);
+      ground_.board.Add(slot_, hold.rule->account, Count::kInflight, hold.cost);
     } else {
       hold.state = Refused(*hold.rule, hold.spec, answer.numbers,
                            answer.full ? Reason::kOverload : Reason::kConcurrency);
@@ -179,7 +168,7 @@ void Walk::Settle(Outcome outcome, std::optional<int64_t> actual_cost) noexcept 
   attempt_.phase_ = Attempt::Phase::kIdle;
   for (Hold& hold : holds()) {
     if (outcome == Outcome::kError && hold.state != Hold::State::kSkipped) {
-      ground_.board.Add(hold.rule->account, Count::kFailedAfter);
+      ground_.board.Add(slot_, hold.rule->account, Count::kFailedAfter);
     }
     if (hold.state == Hold::State::kSlot) {
       Leave(hold, Hold::State::kNone);
@@ -227,7 +216,7 @@ void Walk::Undo(bool refused) noexcept {
 
 void Walk::Leave(Hold& hold, Hold::State then) noexcept {
   ground_.cells.Leave(CellOf(hold), now_, hold.cost);
-  ground_.board.Add(hold.rule->account, Count::kInflight, -hold.cost);
+  ground_.board.Add(slot_, hold.rule->account, Count::kInflight, -hold.cost);
   hold.state = then;
 }
 

@@ -23,7 +23,7 @@ char AsciiLower(char c) noexcept {
   return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
 }
 
-std::string_view Normalise(const Dimension& dimension, std::string_view raw,
+std::string_view Rewritten(const Dimension& dimension, std::string_view raw,
                            std::span<char> scratch) noexcept {
   if (raw.data() == nullptr) {
     if (dimension.missing_value.empty()) return {};

@@ -47,6 +47,10 @@ struct Dimension {
   uint16_t index = 0;  // its place in RuleTable::dimensions(), dense from 0
 };
 
+// Normalise, where it changes something.
+[[nodiscard]] std::string_view Rewritten(const Dimension& dimension, std::string_view raw,
+                                         std::span<char> scratch) noexcept;
+
 // `raw` without ASCII white space at its ends if the dimension trims, and in ASCII
 // lower case if it lowers.  A value that is longer than `scratch` is not lowered
 // here: KeyBuilder and ValueList fold it where they compare it.
@@ -57,8 +61,13 @@ struct Dimension {
 //
 // Cost: no allocation; copies only to lower.
 // Requires: `scratch` holds at least kKeyValueInlineMax bytes and outlives the result.
-[[nodiscard]] std::string_view Normalise(const Dimension& dimension, std::string_view raw,
-                                         std::span<char> scratch) noexcept;
+[[nodiscard]] inline std::string_view Normalise(const Dimension& dimension, std::string_view raw,
+                                                std::span<char> scratch) noexcept {
+  if (raw.data() != nullptr && !dimension.trim && !dimension.lower) [[likely]] {
+    return raw;
+  }
+  return Rewritten(dimension, raw, scratch);
+}
 
 // ASCII only; other bytes stay as they are.
 [[nodiscard]] char AsciiLower(char c) noexcept;

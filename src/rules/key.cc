@@ -10,8 +10,9 @@ namespace {
 constexpr size_t kFoldChunkBytes = 512;
 constexpr size_t kReadableMax = 256;  // bytes of one value
 
-// Hash of the value in lower case, whatever its length, in a fixed buffer: each
-// chunk is hashed behind the hash of those before it.
+}  // namespace
+
+// In a fixed buffer: each chunk is hashed behind the hash of those before it.
 base::Hash128 FoldedHash(std::string_view value, uint64_t seed) noexcept {
   std::array<char, sizeof(base::Hash128) + kFoldChunkBytes> chunk;
   base::Hash128 hash{value.size(), 0};
@@ -25,8 +26,6 @@ base::Hash128 FoldedHash(std::string_view value, uint64_t seed) noexcept {
   }
   return hash;
 }
-
-}  // namespace
 
 void KeyBuilder::AddLong(unsigned char tag, bool lower, std::string_view value) noexcept {
   const base::Hash128 hash = lower ? FoldedHash(value, seed_) : base::HashOf(value, seed_);

@@ -33,11 +33,57 @@ inline constexpr size_t kKeyBytesMax =
 // values then agree; local keys use the process's own random seed.
 inline constexpr uint64_t kSharedKeySeed = 0x466c6f7747756172;
 
+// Hash of a part's value, in lower case if `lower`, whatever its length.
+[[nodiscard]] base::Hash128 FoldedHash(std::string_view value, uint64_t seed) noexcept;
+
+inline constexpr unsigned char kMissingTag = 0x80;
+
+// What a local cell is found by: the hash of a key that is never written down.  The
+// seed of each part's hash is made of all before it, so that no byte is copied, and
+// none is read back sooner than the processor has stored it.
+class KeyHash {
+ public:
+  KeyHash() noexcept {}  // NOLINT(modernize-use-equals-default): Start clears
+  void Start(uint64_t identity, uint64_t seed) noexcept {
+    hash_ = {identity ^ seed, 0};
+    empty_ = true;
+  }
+
+  // As KeyBuilder::Add.
+  void Add(const Dimension& dimension, std::string_view value) noexcept {
+    const auto kind = static_cast<unsigned char>(dimension.kind);
+    const bool missing = value.data() == nullptr;
+    const uint64_t seed = SeedOf(missing ? kind | kMissingTag : kind);
+    const bool fold = dimension.lower && value.size() > base::kKeyValueInlineMax;
+    const base::Hash128 part = fold ? FoldedHash(value, seed) : base::HashOf(value, seed);
+    // Two keys of which only the seeds happen to be the same still differ.
+    hash_ = {part.low ^ hash_.high, part.high + hash_.low};
+    empty_ = false;
+  }
+
+  [[nodiscard]] base::Hash128 Hash() const noexcept {
+    return empty_ ? base::HashOf({}, SeedOf(0)) : hash_;
+  }
+
+ private:
+  [[nodiscard]] uint64_t SeedOf(unsigned tag) const noexcept {
+    __extension__ using Wide = unsigned __int128;
+    const Wide product = static_cast<Wide>(hash_.low) * (0x9e3779b97f4a7c15 ^ (tag * uint64_t{2}));
+    return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
+  }
+
+  base::Hash128 hash_;
+  bool empty_;
+};
+
 // Builds one key.  Requires: at most kDimensionsPerKeyMax parts.
 // Memory: all inside, not cleared.
 class KeyBuilder {
  public:
-  KeyBuilder(uint64_t identity, uint64_t seed) noexcept : seed_(seed), size_(sizeof identity) {
+  KeyBuilder() noexcept {}  // NOLINT(modernize-use-equals-default): Start comes first
+  void Start(uint64_t identity, uint64_t seed) noexcept {
+    seed_ = seed;
+    size_ = sizeof identity;
     std::memcpy(bytes_.data(), &identity, sizeof identity);
   }
 
@@ -46,7 +92,7 @@ class KeyBuilder {
     const auto tag = static_cast<unsigned char>(dimension.kind);
     FG_DCHECK(size_ + 2 + base::kKeyValueInlineMax <= kKeyBytesMax);
     if (value.data() == nullptr) {
-      Put(static_cast<unsigned char>(tag | kMissing), 0);
+      Put(static_cast<unsigned char>(tag | kMissingTag), 0);
     } else if (value.size() <= base::kKeyValueInlineMax) {
       Put(tag, static_cast<unsigned char>(value.size()));
       std::memcpy(bytes_.data() + size_, value.data(), value.size());
@@ -58,11 +104,8 @@ class KeyBuilder {
 
   // What a store in another process keys by.
   [[nodiscard]] std::string_view encoded() const noexcept { return {bytes_.data(), size_}; }
-  // What a local cell is found by.
-  [[nodiscard]] base::Hash128 Hash() const noexcept { return base::HashOf(encoded(), seed_); }
 
  private:
-  static constexpr unsigned char kMissing = 0x80;
   static constexpr unsigned char kHashed = 0xff;
 
   void Put(unsigned char tag, unsigned char length) noexcept {

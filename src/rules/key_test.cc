@@ -28,10 +28,19 @@ const Dimension kHeader = Of("header:x-user", DimensionKind::kHeader);
 using Parts = std::vector<std::pair<const Dimension*, std::string_view>>;
 
 std::string Encoded(uint64_t identity, const Parts& parts) {
-  KeyBuilder key(identity, kSeed);
+  KeyBuilder key;
+  key.Start(identity, kSeed);
   for (const auto& [dimension, value] : parts)
     key.Add(*dimension, value);
   return std::string(key.encoded());
+}
+
+base::Hash128 Hashed(uint64_t identity, uint64_t seed, const Parts& parts) {
+  KeyHash key;
+  key.Start(identity, seed);
+  for (const auto& [dimension, value] : parts)
+    key.Add(*dimension, value);
+  return key.Hash();
 }
 
 // Different keys, by tuple and by hash.
@@ -39,11 +48,9 @@ void ExpectDistinct(const std::vector<Parts>& keys) {
   std::set<std::string> tuples;
   std::set<std::pair<uint64_t, uint64_t>> hashes;
   for (const Parts& parts : keys) {
-    KeyBuilder key(1, kSeed);
-    for (const auto& [dimension, value] : parts)
-      key.Add(*dimension, value);
-    tuples.insert(std::string(key.encoded()));
-    hashes.insert({key.Hash().low, key.Hash().high});
+    const base::Hash128 hash = Hashed(1, kSeed, parts);
+    tuples.insert(Encoded(1, parts));
+    hashes.insert({hash.low, hash.high});
   }
   EXPECT_EQ(tuples.size(), keys.size());
   EXPECT_EQ(hashes.size(), keys.size());
@@ -76,6 +83,18 @@ TEST(KeyTest, KindsOfDimensionsAreApart) {
                   {{&kPath, "127.0.0.1"}}});
 }
 
+// Rules out that a later part hides an earlier one, or that their order is lost.
+TEST(KeyTest, EveryPartCounts) {
+  ExpectDistinct({{{&kUser, "a"}},
+                  {{&kUser, "a"}, {&kUser, ""}},
+                  {{&kUser, "a"}, {&kUser, {}}},
+                  {{&kUser, "a"}, {&kIp, "b"}},
+                  {{&kUser, "b"}, {&kIp, "b"}},
+                  {{&kIp, "b"}, {&kUser, "a"}},
+                  {{&kUser, "a"}, {&kIp, "b"}, {&kPath, "c"}},
+                  {{&kUser, "b"}, {&kIp, "b"}, {&kPath, "c"}}});
+}
+
 TEST(KeyTest, EmptyIsNotMissing) {
   ExpectDistinct({{{&kUser, ""}}, {{&kUser, {}}}, {}, {{&kUser, "nil"}}});
 }
@@ -95,16 +114,20 @@ TEST(KeyTest, EveryCharacterCounts) {
 
 TEST(KeyTest, RulesAreApart) {
   EXPECT_NE(Encoded(1, {{&kUser, "u"}}), Encoded(2, {{&kUser, "u"}}));
+  EXPECT_NE(Hashed(1, kSeed, {{&kUser, "u"}}), Hashed(2, kSeed, {{&kUser, "u"}}));
+  EXPECT_NE(Hashed(1, kSeed, {}), Hashed(2, kSeed, {}));
 }
 
 TEST(KeyTest, SeedChangesHashesAndNotShortTuples) {
-  KeyBuilder a(1, 1);
-  KeyBuilder b(1, 2);
+  KeyBuilder a;
+  KeyBuilder b;
+  a.Start(1, 1);
+  b.Start(1, 2);
   a.Add(kUser, "u");
   b.Add(kUser, "u");
 
   EXPECT_EQ(a.encoded(), b.encoded());
-  EXPECT_NE(a.Hash(), b.Hash());
+  EXPECT_NE(Hashed(1, 1, {{&kUser, "u"}}), Hashed(1, 2, {{&kUser, "u"}}));
 }
 
 // Rules out key text without bound, and keys made of a prefix of a credential.
@@ -141,6 +164,9 @@ TEST(KeyTest, LongValuesFoldLikeShortOnes) {
   EXPECT_NE(Encoded(1, {{&kHeader, small}}), Encoded(1, {{&kHeader, big}}));
   EXPECT_NE(Encoded(1, {{&lower, small}}), Encoded(1, {{&lower, small + "."}}));
   EXPECT_NE(Encoded(1, {{&lower, "y" + small.substr(1)}}), Encoded(1, {{&lower, small}}));
+  EXPECT_EQ(Hashed(1, kSeed, {{&lower, small}}), Hashed(1, kSeed, {{&lower, big}}));
+  EXPECT_NE(Hashed(1, kSeed, {{&kHeader, small}}), Hashed(1, kSeed, {{&kHeader, big}}));
+  EXPECT_NE(Hashed(1, kSeed, {{&lower, small}}), Hashed(1, kSeed, {{&lower, small + "."}}));
 }
 
 // The tuple is what stores in other processes key by: it must not change.
