@@ -50,6 +50,7 @@ class alignas(64) Limiter {
  private:
   Limiter() = default;
   [[nodiscard]] Instant Now() const noexcept;
+  [[nodiscard]] bool Take(Instant now, int64_t cost) noexcept;
   [[nodiscard]] bool Refuse(int64_t tat_ns, int64_t now_ns, int64_t cost) noexcept;
 
   std::atomic<int64_t> tat_ns_{0};  // theoretical arrival time

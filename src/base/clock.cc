@@ -24,6 +24,9 @@
 #endif
 
 namespace flowguard {
+
+constinit base::TscLine base::internal::process_line;
+
 namespace {
 
 int64_t ReadNs(clockid_t id) noexcept {
@@ -91,20 +94,10 @@ base::ClockPair ReadBoth() noexcept {
 
 class TscClock {
  public:
-  constexpr TscClock() = default;
+  explicit constexpr TscClock(base::TscLine& line) noexcept : line_(line) {}
 
-  [[nodiscard]] int64_t NowNs() noexcept {
-    const base::TscLine::Stamp stamp = line_.At(__rdtsc());
-    if (!stamp.due) [[likely]] {
-      return stamp.ns;
-    }
-    return SlowNowNs();
-  }
-
- private:
-  enum class State : uint8_t { kNew, kTsc, kKernel };
-
-  [[gnu::noinline, gnu::cold]] int64_t SlowNowNs() noexcept {
+  // When the line says that something is due.
+  [[nodiscard]] int64_t SlowNowNs() noexcept {
     State state = state_.load(std::memory_order_acquire);
     if (state == State::kKernel) return KernelNowNs() + kernel_ahead_ns_;
     if (busy_.exchange(true, std::memory_order_acquire)) {
@@ -114,7 +107,7 @@ class TscClock {
         _mm_pause();
         state = state_.load(std::memory_order_acquire);
       }
-      return NowNs();
+      return state == State::kKernel ? KernelNowNs() + kernel_ahead_ns_ : line_.At(__rdtsc()).ns;
     }
     if (state_.load(std::memory_order_relaxed) == State::kNew) {
       First();
@@ -126,6 +119,9 @@ class TscClock {
                ? KernelNowNs() + kernel_ahead_ns_
                : line_.At(__rdtsc()).ns;
   }
+
+ private:
+  enum class State : uint8_t { kNew, kTsc, kKernel };
 
   void First() noexcept {
     if (!ProcessorHasInvariantTsc() || !KernelKeepsTimeByTsc(/*last=*/false)) {
@@ -164,7 +160,7 @@ class TscClock {
     return static_cast<uint64_t>(ns) / 1'000 * ticks_per_ms_ / 1'000;
   }
 
-  base::TscLine line_;
+  base::TscLine& line_;
   std::atomic<State> state_{State::kNew};
   std::atomic<bool> busy_{false};
   int64_t kernel_ahead_ns_ = 0;              // written before kKernel is published
@@ -174,17 +170,7 @@ class TscClock {
 
 // The one clock of the process; its state is atomic or under its own flag.
 // NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables)
-constinit TscClock process_clock;
-
-int64_t NowNs() noexcept {
-  return process_clock.NowNs();
-}
-
-#else
-
-int64_t NowNs() noexcept {
-  return KernelNowNs();
-}
+constinit TscClock process_clock(base::internal::process_line);
 
 #endif
 
@@ -201,8 +187,12 @@ class ProcessClock final : public Clock {
 
 namespace base {
 
-Instant SystemNow() noexcept {
-  return Instant(Duration(NowNs()));
+Instant internal::SlowSystemNow() noexcept {
+#if defined(__x86_64__)
+  return Instant(Duration(process_clock.SlowNowNs()));
+#else
+  return Instant(Duration(KernelNowNs()));
+#endif
 }
 
 void SystemSleepUntil(Instant until) noexcept {

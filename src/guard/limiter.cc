@@ -21,6 +21,11 @@ int64_t Ns(Instant instant) noexcept {
   return instant.time_since_epoch().count();
 }
 
+// Inlined by force: a call would spill what TryAcquire has in registers.
+[[gnu::always_inline]] inline Instant ReadClock(const Clock* clock) noexcept {
+  return clock == nullptr ? base::SystemNow() : clock->Now();
+}
+
 }  // namespace
 
 Result<Limiter> Limiter::Create(const LimiterOptions& options) {
@@ -51,16 +56,20 @@ Limiter::Limiter(Limiter&& other) noexcept
       clock_(other.clock_) {}
 
 Instant Limiter::Now() const noexcept {
-  return clock_ == nullptr ? base::SystemNow() : clock_->Now();
+  return ReadClock(clock_);
 }
 
 bool Limiter::TryAcquire(int64_t cost) noexcept {
   // The word is fetched while the clock is read.
   __builtin_prefetch(&tat_ns_, /*rw=*/1, /*locality=*/3);
-  return TryAcquireAt(Now(), cost);
+  return Take(ReadClock(clock_), cost);
 }
 
 bool Limiter::TryAcquireAt(Instant now, int64_t cost) noexcept {
+  return Take(now, cost);
+}
+
+inline bool Limiter::Take(Instant now, int64_t cost) noexcept {
   const int64_t now_ns = Ns(now);
   int64_t tat_ns = tat_ns_.load(std::memory_order_relaxed);
   // One comparison for costs below 1 and above the burst.
