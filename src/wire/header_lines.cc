@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 
+#include "wire/known_names.h"
 #include "wire/scan.h"
 
 namespace flowguard::wire {
@@ -11,11 +13,17 @@ namespace {
 
 constexpr size_t kLengthDigitsMax = 18;  // below 2^63 whatever the digits are
 
+// Of bytes that a value may have, TAB and space alone are not above space.
 bool IsBlank(char c) noexcept {
-  return c == ' ' || c == '\t';
+  return static_cast<unsigned char>(c) <= ' ';
 }
 
+// Requires: all between are value bytes.
 inline std::string_view Trim(const char* begin, const char* end) noexcept {
+  // As nearly all senders write it: one space before, none behind.
+  if (end - begin >= 2 && *begin == ' ' && !IsBlank(begin[1]) && !IsBlank(end[-1])) [[likely]] {
+    return {begin + 1, static_cast<size_t>(end - begin - 1)};
+  }
   while (begin != end && IsBlank(*begin))
     ++begin;
   while (end != begin && IsBlank(end[-1]))
@@ -146,13 +154,13 @@ void MarkNominated(HeaderList& headers) noexcept {
 
 ParseStatus ParseHeaderLines(const char*& at, const char* end, HeaderList& headers,
                              HeaderFacts& facts) noexcept {
-  headers.count = 0;
-  headers.first.fill(HeaderList::kAbsent);
+  headers.Clear();
   const auto bad = [&facts](BadReason reason) {
     facts.bad = reason;
     return ParseStatus::kBad;
   };
   const char* p = at;
+  size_t count = 0;
   for (;;) {
     if (p == end) return ParseStatus::kNeedMore;
     if (*p == '\r') {
@@ -162,33 +170,38 @@ ParseStatus ParseHeaderLines(const char*& at, const char* end, HeaderList& heade
       break;
     }
     const char* const name = p;
-    p = SkipToken(p, end);
+    p = SkipToken(at, p, end);
     if (p == end) return ParseStatus::kNeedMore;
     // Also folded lines, space before the colon and bare LF end up here.
     if (*p != ':' || p == name) return bad(BadReason::kSyntax);
     const char* const name_end = p++;
     const char* const raw = p;
-    p = SkipValue(p, end);
-    if (p == end) return ParseStatus::kNeedMore;
-    if (*p != '\r') return bad(BadReason::kSyntax);
-    if (p + 1 == end) return ParseStatus::kNeedMore;
-    if (p[1] != '\n') return bad(BadReason::kSyntax);
-    if (headers.count == headers.lines.size()) return bad(BadReason::kHeadTooLarge);
+    p = SkipValue(at, p, end);
+    if (end - p < 2 || std::memcmp(p, "\r\n", 2) != 0) [[unlikely]] {
+      const bool may_come = p == end || (*p == '\r' && p + 1 == end);
+      return may_come ? ParseStatus::kNeedMore : bad(BadReason::kSyntax);
+    }
+    if (count == headers.lines.size()) return bad(BadReason::kHeadTooLarge);
 
-    Header& header = headers.lines[headers.count];
+    Header& header = headers.lines[count];
     header.name = {name, static_cast<size_t>(name_end - name)};
     header.value = Trim(raw, p);
-    header.known = Recognise(header.name);
+    header.known = KnownName(header.name);
     header.hop_by_hop = false;
     if (header.known != KnownHeader::kOther) {
       uint8_t& first = headers.first[static_cast<size_t>(header.known)];
-      if (first == HeaderList::kAbsent) first = static_cast<uint8_t>(headers.count);
+      if (first == HeaderList::kAbsent) {
+        first = static_cast<uint8_t>(count);
+      } else if (header.known == KnownHeader::kHost) {
+        facts.repeats_host = true;
+      }
       const BadReason reason = NoteKnown(header, {raw, static_cast<size_t>(p - raw)}, facts);
       if (reason != BadReason::kNone) return bad(reason);
     }
-    ++headers.count;
+    ++count;
     p += 2;
   }
+  headers.count = count;
   if (facts.nominates) MarkNominated(headers);
   return ParseStatus::kDone;
 }

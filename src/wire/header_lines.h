@@ -20,6 +20,7 @@ struct HeaderFacts {
   bool keep_alive = false;  // Connection: keep-alive
   bool upgrade = false;     // Connection: upgrade
   bool nominates = false;   // Connection names other headers
+  bool repeats_host = false;
   BadReason bad = BadReason::kNone;
 };
 

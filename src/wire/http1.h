@@ -99,10 +99,19 @@ struct HeaderList {
   std::array<uint8_t, 32> first;
 
   static constexpr uint8_t kAbsent = 0xFF;
+  static constexpr std::array<uint8_t, 32> kAllAbsent = [] {
+    std::array<uint8_t, 32> all{};
+    all.fill(kAbsent);
+    return all;
+  }();
   static_assert(base::kHeaderCountMax < kAbsent);
   static_assert(static_cast<size_t>(KnownHeader::kCount) <= 32);
 
-  HeaderList() noexcept { first.fill(kAbsent); }
+  HeaderList() noexcept { Clear(); }
+  void Clear() noexcept {
+    count = 0;
+    first = kAllAbsent;
+  }
 
   [[nodiscard]] std::span<const Header> all() const noexcept { return {lines.data(), count}; }
   [[nodiscard]] bool Has(KnownHeader name) const noexcept {

@@ -59,7 +59,7 @@ ParseStatus ParseVersion(const char*& at, const char* end, RequestHead& head) no
 
 bool IsHost(std::string_view text) noexcept {
   const char* end = text.data() + text.size();
-  return SkipBytewise<kHostByte>(text.data(), end) == end;
+  return SkipHost(text.data(), end) == end;
 }
 
 // Decides the target's form; for an absolute target head.host becomes its authority.
@@ -87,7 +87,7 @@ BadReason ClassifyTarget(RequestHead& head) noexcept {
 ParseStatus ParseRequestLine(const char*& at, const char* end, RequestHead& head) noexcept {
   const char* const method = at;
   const bool get = end - at >= 4 && std::memcmp(at, "GET ", 4) == 0;
-  const char* p = get ? at + 3 : SkipToken(at, end);
+  const char* p = get ? at + 3 : SkipToken(at, at, end);
   const auto method_bytes = static_cast<size_t>(p - method);
   if (method_bytes > base::kMethodBytesMax) return Bad(head, BadReason::kMethodUnsupported);
   if (p == end) return ParseStatus::kNeedMore;
@@ -112,19 +112,16 @@ ParseStatus ParseRequestLine(const char*& at, const char* end, RequestHead& head
   return ParseStatus::kDone;
 }
 
-BadReason CheckHost(RequestHead& head) noexcept {
+BadReason CheckHost(const HeaderFacts& facts, RequestHead& head) noexcept {
   const Header* host = head.headers.Find(KnownHeader::kHost);
   if (host == nullptr) return head.minor_version == 0 ? BadReason::kNone : BadReason::kBadHost;
-  for (const Header* other = host + 1; other != head.headers.all().data() + head.headers.count;
-       ++other)
-    if (other->known == KnownHeader::kHost) return BadReason::kBadHost;
-  if (!IsHost(host->value)) return BadReason::kBadHost;
+  if (facts.repeats_host || !IsHost(host->value)) return BadReason::kBadHost;
   if (head.form != TargetForm::kAbsolute) head.host = host->value;
   return BadReason::kNone;
 }
 
 BadReason ApplyFacts(const HeaderFacts& facts, RequestHead& head) noexcept {
-  const BadReason host = CheckHost(head);
+  const BadReason host = CheckHost(facts, head);
   if (host != BadReason::kNone) return host;
   const bool version_1_1 = head.minor_version == 1;
   if (facts.chunked) {

@@ -232,6 +232,36 @@ TEST_F(RequestTest, RefusesAMissingRepeatedOrImpossibleHost) {
   EXPECT_EQ(Parse("GET / HTTP/1.1\r\nHost:\r\n\r\n"), ParseStatus::kDone);
 }
 
+// Rules out a byte that is missed where 16 bytes are looked at together.
+TEST_F(RequestTest, SeesAByteThatIsNoHostsAtEveryPlace) {
+  for (size_t length = 1; length <= 40; ++length) {
+    for (size_t at = 0; at < length; ++at) {
+      std::string host(length, 'h');
+      for (const char usual : {'.', ':', '_', '%', '[', '-', '7'}) {
+        host[at] = usual;
+        ASSERT_EQ(Parse("GET / HTTP/1.1\r\nHost: " + host + "\r\n\r\n"), ParseStatus::kDone)
+            << host;
+        ASSERT_EQ(head_.host, host);
+      }
+      for (const char bad : {'/', '@', '<', '\x80', '"'}) {
+        host[at] = bad;
+        ASSERT_EQ(BadStatus("GET / HTTP/1.1\r\nHost: " + host + "\r\n\r\n"), 400) << host;
+      }
+    }
+  }
+}
+
+TEST_F(RequestTest, KeepsATabAtEveryPlaceOfAValue) {
+  for (size_t length = 3; length <= 40; ++length) {
+    for (size_t at = 1; at + 1 < length; ++at) {
+      std::string value(length, 'v');
+      value[at] = '\t';
+      ASSERT_EQ(ParseLines("A: " + value + "\r\n"), ParseStatus::kDone);
+      ASSERT_EQ(head_.headers.lines[1].value, value);
+    }
+  }
+}
+
 TEST_F(RequestTest, AnAbsoluteTargetNamesTheHost) {
   ASSERT_EQ(Parse("GET http://b.example:81/x?y HTTP/1.1\r\nHost: a\r\n\r\n"), ParseStatus::kDone);
   EXPECT_EQ(head_.form, TargetForm::kAbsolute);

@@ -37,7 +37,7 @@ ParseStatus ParseStatusLine(const char*& at, const char* end, ResponseHead& head
   const bool spaced = *p == ' ';
   if (spaced) ++p;
   const char* const reason = p;
-  if (spaced) p = SkipValue(p, end);
+  if (spaced) p = SkipValue(at, p, end);
   if (p == end) return ParseStatus::kNeedMore;
   if (*p != '\r') return Bad(head, BadReason::kSyntax);
   head.reason = {reason, static_cast<size_t>(p - reason)};

@@ -71,7 +71,32 @@ template <ByteClass kClass>
 }
 #endif
 
-[[nodiscard]] inline const char* SkipToken(const char* at, const char* end) noexcept {
+#if defined(__SSE2__)
+// The 16 bytes before `end`, of which those before `at` are shifted out: how the last
+// bytes of a buffer are read at once.  `good(bytes)` marks the bytes of the class.
+// Requires: 16 bytes before `end` may be read; at <= end < at + 16.
+template <typename Good>
+[[nodiscard]] inline const char* SkipLast(const char* at, const char* end, Good good) noexcept {
+  const __m128i c = _mm_loadu_si128(reinterpret_cast<const __m128i*>(end - 16));
+  const unsigned mask = static_cast<unsigned>(_mm_movemask_epi8(good(c))) ^ 0xFFFFU;
+  const unsigned bad = mask >> (16 - (end - at));
+  return bad == 0 ? end : at + __builtin_ctz(bad);
+}
+
+// Bytes that are not of the class, but for TAB in a value, which the caller looks at:
+// it is rare, and one step less a 16 bytes.
+template <int kFirst>
+[[nodiscard]] inline unsigned ControlsAt(const char* at) noexcept {
+  const __m128i c = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at));
+  const __m128i low = _mm_cmpeq_epi8(_mm_min_epu8(c, _mm_set1_epi8(kFirst - 1)), c);
+  const __m128i del = _mm_cmpeq_epi8(c, _mm_set1_epi8(0x7F));
+  return static_cast<unsigned>(_mm_movemask_epi8(_mm_or_si128(low, del)));
+}
+#endif
+
+// `begin`: of the buffer that at and end are in.
+[[nodiscard]] inline const char* SkipToken(const char* begin, const char* at,
+                                           const char* end) noexcept {
 #if defined(__SSE2__)
   while (end - at >= 16) {
     const __m128i c = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at));
@@ -81,26 +106,31 @@ template <ByteClass kClass>
       continue;
     }
     at += __builtin_ctz(mask);
-    if (!IsByte(kTokenByte, *at)) return at;
+    if (*at == ':' || !IsByte(kTokenByte, *at)) return at;
     ++at;
   }
+  if (end - begin >= 16) at = SkipLast(at, end, PlainBytes);
 #endif
   return SkipBytewise<kTokenByte>(at, end);
 }
 
-[[nodiscard]] inline const char* SkipValue(const char* at, const char* end) noexcept {
+[[nodiscard]] inline const char* SkipValue(const char* begin, const char* at,
+                                           const char* end) noexcept {
 #if defined(__SSE2__)
-  const __m128i space = _mm_set1_epi8(0x20);
-  const __m128i del = _mm_set1_epi8(0x7F);
-  const __m128i tab = _mm_set1_epi8('\t');
   while (end - at >= 16) {
-    const __m128i c = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at));
-    const __m128i printable = _mm_cmpeq_epi8(_mm_max_epu8(c, space), c);
-    const __m128i good =
-        _mm_or_si128(_mm_andnot_si128(_mm_cmpeq_epi8(c, del), printable), _mm_cmpeq_epi8(c, tab));
-    const unsigned mask = static_cast<unsigned>(_mm_movemask_epi8(good)) ^ 0xFFFFU;
-    if (mask != 0) return at + __builtin_ctz(mask);
-    at += 16;
+    const unsigned stops = ControlsAt<0x20>(at);
+    if (stops == 0) {
+      at += 16;
+      continue;
+    }
+    at += __builtin_ctz(stops);
+    if (*at != '\t') return at;
+    ++at;
+  }
+  if (end - begin >= 16) {
+    const unsigned stops = ControlsAt<0x20>(end - 16) >> (16 - (end - at));
+    if (stops == 0) return end;
+    at += __builtin_ctz(stops);
   }
 #endif
   return SkipBytewise<kValueByte>(at, end);
@@ -108,18 +138,32 @@ template <ByteClass kClass>
 
 [[nodiscard]] inline const char* SkipTarget(const char* at, const char* end) noexcept {
 #if defined(__SSE2__)
-  const __m128i first = _mm_set1_epi8(0x21);
-  const __m128i del = _mm_set1_epi8(0x7F);
-  while (end - at >= 16) {
-    const __m128i c = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at));
-    const __m128i printable = _mm_cmpeq_epi8(_mm_max_epu8(c, first), c);
-    const __m128i good = _mm_andnot_si128(_mm_cmpeq_epi8(c, del), printable);
-    const unsigned mask = static_cast<unsigned>(_mm_movemask_epi8(good)) ^ 0xFFFFU;
-    if (mask != 0) return at + __builtin_ctz(mask);
-    at += 16;
+  for (; end - at >= 16; at += 16) {
+    const unsigned stops = ControlsAt<0x21>(at);
+    if (stops != 0) return at + __builtin_ctz(stops);
   }
 #endif
   return SkipBytewise<kTargetByte>(at, end);
+}
+
+[[nodiscard]] inline const char* SkipHost(const char* at, const char* end) noexcept {
+#if defined(__SSE2__)
+  // Nearly all hosts are of these bytes; what else is in one is looked up.
+  const auto usual = [](__m128i c) {
+    const __m128i dot = _mm_cmpeq_epi8(c, _mm_set1_epi8('.'));
+    return _mm_or_si128(PlainBytes(c), _mm_or_si128(dot, _mm_cmpeq_epi8(c, _mm_set1_epi8(':'))));
+  };
+  if (end - at >= 16) {
+    const char* const begin = at;
+    for (; end - at >= 16; at += 16) {
+      const __m128i c = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at));
+      if (_mm_movemask_epi8(usual(c)) != 0xFFFF) return SkipBytewise<kHostByte>(at, end);
+    }
+    if (at == end || SkipLast(at, end, usual) == end) return end;
+    return SkipBytewise<kHostByte>(begin, end);
+  }
+#endif
+  return SkipBytewise<kHostByte>(at, end);
 }
 
 // True when the text equals `lower` but for case.  Exact when `text` is a token or a
