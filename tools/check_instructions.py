@@ -12,9 +12,16 @@ import sys
 import tempfile
 
 REPO = pathlib.Path(__file__).resolve().parent.parent
-BINARY = REPO / "build" / "instructions" / "fg_instructions"
+BUILD = REPO / "build" / "instructions"
 TABLE = REPO / "bench" / "instructions.txt"
-CASES = ("limiter", "keyed", "guard-100", "guard-10000", "guard-refused")
+CASES = {  # and the program that runs it
+    "limiter": "fg_instructions",
+    "keyed": "fg_instructions",
+    "guard-100": "fg_instructions",
+    "guard-10000": "fg_instructions",
+    "guard-refused": "fg_instructions",
+    "http1-get": "fg_instructions_wire",
+}
 TIMES = 10_000
 SLACK = 1.10
 
@@ -23,7 +30,7 @@ def count(case):
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
             ["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/out",
-             "--collect-atstart=no", "--toggle-collect=*Case*", str(BINARY), case],
+             "--collect-atstart=no", "--toggle-collect=*Case*", str(BUILD / CASES[case]), case],
             capture_output=True, text=True)
     match = re.search(r"Collected : (\d+)", done.stderr)
     if done.returncode != 0 or not match or int(match.group(1)) == 0:
@@ -34,7 +41,7 @@ def count(case):
 def main():
     counts = {case: count(case) for case in CASES}
     if "--write" in sys.argv:
-        TABLE.write_text("# Instructions of one decision by callgrind (gcc 12, -O2); see tools/check_instructions.py\n"
+        TABLE.write_text("# Instructions of one decision, or one parsed head, by callgrind (gcc 12, -O2); see tools/check_instructions.py\n"
                          + "".join(f"{case} {n:.1f}\n" for case, n in counts.items()))
         return 0
     written = dict(line.split() for line in TABLE.read_text().splitlines() if not line.startswith("#"))
