@@ -15,6 +15,7 @@ inline constexpr size_t kOwnThreadSlots = 56;
 
 namespace internal {
 // kThreadSlots: the thread has none yet.
+// NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables): one a thread.
 extern constinit thread_local size_t thread_slot;
 size_t TakeThreadSlot() noexcept;
 }  // namespace internal

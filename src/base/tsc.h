@@ -25,7 +25,6 @@ struct ClockPair {
 // Threads: At from any thread, never waiting; Start and Correct by one thread at a
 // time.  A stamp of one thread follows its earlier ones as long as Correct is
 // published within a few microseconds of its reading, which the caller checks.
-// NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): what threads read is apart.
 class TscLine {
  public:
   static constexpr int64_t kSlopeChangePpmMax = 200;

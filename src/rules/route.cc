@@ -37,6 +37,13 @@ bool IsControl(char c) {
   return byte < 0x20 || byte == 0x7f;
 }
 
+// The byte of an escape that `here` begins with; -1: it is none.
+int EscapedByte(std::string_view here) {
+  if (here.size() < 3 || here.front() != '%') return -1;
+  if (HexValue(here[1]) < 0 || HexValue(here[2]) < 0) return -1;
+  return HexValue(here[1]) * 16 + HexValue(here[2]);
+}
+
 void AppendEscaped(char c, std::string& text) {
   constexpr std::string_view kHex = "0123456789ABCDEF";
   const auto byte = static_cast<unsigned char>(c);
@@ -66,10 +73,11 @@ Result<void> ReadMethods(Reader& in, std::vector<std::string>& methods) {
     const std::string_view method = list.substr(0, list.find('|'));
     const bool upper = std::all_of(method.begin(), method.end(),
                                    [](char c) { return (c >= 'A' && c <= 'Z') || c == '-'; });
-    if (method.empty() || !upper)
+    if (method.empty() || !upper) {
       return in.BadAt(list, "found method \"" + std::string(method) +
                                 "\"; write METHOD or METHOD|METHOD in capitals, one space, "
                                 "then the path");
+    }
     if (std::find(methods.begin(), methods.end(), method) != methods.end())
       return in.BadAt(list, "method " + std::string(method) + " is named twice");
     methods.emplace_back(method);
@@ -95,25 +103,32 @@ bool HasDotsAtEscapedSeparator(std::string_view literal) {
   return false;
 }
 
+// What speaks against the character, or the escape, that `here` begins with; empty: nothing.
+std::string_view FaultInLiteral(std::string_view here) {
+  const char c = here.front();
+  if (c == '*') return "'*' inside a segment; it stands for a whole one";
+  if (c == '{' || c == '}') return "brace inside a segment; {name} stands for a whole one";
+  if (c == '?' || c == '#') return "query or fragment; routes are matched by path alone";
+  if (IsControl(c) || c == ' ' || c == '"' || c == '\\')
+    return "character that no path holds; write it percent-encoded";
+  if (c != '%') return {};
+  const int byte = EscapedByte(here);
+  if (byte < 0) return "'%' without two hexadecimal digits";
+  if (IsControl(static_cast<char>(byte)))
+    return "escaped control character; such paths are refused";
+  return {};
+}
+
 // The literal in the spelling of normalised paths.
 Result<std::string> ReadLiteral(const Reader& in, std::string_view text) {
   std::string literal;
   for (size_t i = 0; i < text.size(); ++i) {
-    char c = text[i];
     const std::string_view here = text.substr(i);
-    if (c == '*') return in.BadAt(here, "'*' inside a segment; it stands for a whole one");
-    if (c == '{' || c == '}')
-      return in.BadAt(here, "brace inside a segment; {name} stands for a whole one");
-    if (c == '?' || c == '#')
-      return in.BadAt(here, "query or fragment; routes are matched by path alone");
-    if (IsControl(c) || c == ' ' || c == '"' || c == '\\')
-      return in.BadAt(here, "character that no path holds; write it percent-encoded");
-    const bool escaped = c == '%';
-    if (escaped) {
-      if (here.size() < 3 || HexValue(here[1]) < 0 || HexValue(here[2]) < 0)
-        return in.BadAt(here, "'%' without two hexadecimal digits");
-      c = static_cast<char>(HexValue(here[1]) * 16 + HexValue(here[2]));
-      if (IsControl(c)) return in.BadAt(here, "escaped control character; such paths are refused");
+    if (const std::string_view fault = FaultInLiteral(here); !fault.empty())
+      return in.BadAt(here, fault);
+    char c = here.front();
+    if (c == '%') {
+      c = static_cast<char>(EscapedByte(here));
       i += 2;
     }
     if (IsSegmentChar(c)) {
@@ -139,9 +154,10 @@ Result<RouteSegment> ReadSegment(const Reader& in, std::string_view text) {
                       std::all_of(name.begin(), name.end(), [](char c) {
                         return IsAlpha(c) || IsDigit(c) || c == '_' || c == '-';
                       });
-    if (!good)
+    if (!good) {
       return in.BadAt(text, "found capture " + std::string(text) +
                                 "; a name has letters, digits, '_' and '-', a letter or '_' first");
+    }
     return RouteSegment{RouteSegment::Kind::kCapture, std::string(name)};
   }
   auto literal = ReadLiteral(in, text);
@@ -198,9 +214,10 @@ Result<RouteTemplate> ParseRoute(std::string_view text) {
 
 Result<ResourcePattern> ParseResource(std::string_view text) {
   const Reader in{text, text};
-  if (text.empty() || text.size() > kResourceBytesMax)
+  if (text.empty() || text.size() > kResourceBytesMax) {
     return Error::InvalidArgument("a resource has 1 to " + std::to_string(kResourceBytesMax) +
                                   " bytes");
+  }
   const size_t star = text.find('*');
   if (star != std::string_view::npos && star + 1 != text.size())
     return in.BadAt(text.substr(star), "'*' inside; it may only stand at the end");
@@ -220,15 +237,13 @@ std::string FoldRoute(std::string_view route) {
     char c = here.front();
     if (c == '/') capture = here.substr(1).starts_with('{');
     // An escaped capital is one too: it is decoded where routes and paths are read.
-    if (c == '%' && here.size() >= 3 && HexValue(here[1]) >= 0 && HexValue(here[2]) >= 0) {
-      const auto byte = static_cast<char>(HexValue(here[1]) * 16 + HexValue(here[2]));
-      if (AsciiLower(byte) == byte) {
+    if (const int byte = EscapedByte(here); byte >= 0) {
+      i += 2;
+      c = static_cast<char>(byte);
+      if (AsciiLower(c) == c) {
         folded += here.substr(0, 3);
-        i += 2;
         continue;
       }
-      c = byte;
-      i += 2;
     }
     folded += capture ? c : AsciiLower(c);
   }
