@@ -46,19 +46,22 @@ void CheckHeader(std::string_view field, std::string_view name, std::string_view
   const std::string lower = Lower(name);
   if (std::find(std::begin(kFraming), std::end(kFraming), lower) != std::end(kFraming))
     faults.Error(field, "found header " + lower + ", which the server sets itself");
-  if (!IsHeaderValue(value))
+  if (!IsHeaderValue(value)) {
     faults.Error(field,
                  "header " + lower +
                      ": found a line break or control character in its value; none is allowed");
-  if (value.size() > base::kRefuseBytesMax)
+  }
+  if (value.size() > base::kRefuseBytesMax) {
     faults.Error(field, "header " + lower + ": longer than " +
                             std::to_string(base::kRefuseBytesMax) + " bytes");
+  }
 }
 
 void CheckText(std::string_view field, std::string_view text, FaultsAt& faults) {
-  if (text.size() > base::kRefuseBytesMax)
+  if (text.size() > base::kRefuseBytesMax) {
     faults.Error(field, "found " + std::to_string(text.size()) + " bytes; at most " +
                             std::to_string(base::kRefuseBytesMax) + " are allowed");
+  }
   if (!IsBody(text)) faults.Error(field, "found a control character; none is allowed");
 }
 
@@ -72,9 +75,10 @@ void CheckRefuse(const Refuse& refuse, FaultsAt& faults) {
                                         " is unusual; clients know 429, 503 and 403 as refusals");
   }
   CheckText("refuse.message", refuse.message, faults);
-  if (refuse.headers.size() > base::kRefuseHeadersMax)
+  if (refuse.headers.size() > base::kRefuseHeadersMax) {
     faults.Error("refuse.headers", "found " + std::to_string(refuse.headers.size()) + "; at most " +
                                        std::to_string(base::kRefuseHeadersMax) + " are allowed");
+  }
   for (const auto& [name, value] : refuse.headers)
     CheckHeader("refuse.headers", name, value, faults);
 }
@@ -99,18 +103,21 @@ void CheckDegrade(const Rule& rule, FaultsAt& faults) {
     }
   }
   if (degrade.status == 0) {
-    if (!degrade.body.empty() || !degrade.content_type.empty())
+    if (!degrade.body.empty() || !degrade.content_type.empty()) {
       faults.Error("degrade.status",
                    "missing beside body or content_type; name it to answer at once, or leave these "
                    "away to pass the request on");
+    }
     return;
   }
-  if (degrade.status < 200 || degrade.status > 599)
+  if (degrade.status < 200 || degrade.status > 599) {
     faults.Error("degrade.status",
                  "found " + std::to_string(degrade.status) + "; allowed 200 to 599, or 0");
-  if (!degrade.body.empty() && (degrade.status == 204 || degrade.status == 304))
+  }
+  if (!degrade.body.empty() && (degrade.status == 204 || degrade.status == 304)) {
     faults.Error("degrade.body",
                  "found beside status " + std::to_string(degrade.status) + ", which has no body");
+  }
   CheckText("degrade.body", degrade.body, faults);
   CheckHeader("degrade.content_type", "content-type", degrade.content_type, faults);
 }

@@ -32,9 +32,10 @@ void CheckName(const std::string& name, FaultsAt& faults) {
     faults.Error("name", "missing; every rule has a name of its own");
     return;
   }
-  if (name.size() > base::kRuleNameBytesMax)
+  if (name.size() > base::kRuleNameBytesMax) {
     faults.Error("name", Found(static_cast<int64_t>(name.size())) + " bytes; at most " +
                              std::to_string(base::kRuleNameBytesMax) + " are allowed");
+  }
   for (size_t i = 0; i < name.size(); ++i) {
     const char c = name[i];
     const bool good = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
@@ -82,16 +83,18 @@ void CheckCost(const Rule& rule, FaultsAt& faults) {
   if (!cost.settle.empty()) {
     constexpr std::string_view kForm = "header:";
     const std::string_view settle = cost.settle;
-    if (!settle.starts_with(kForm) || !IsToken(settle.substr(kForm.size())))
+    if (!settle.starts_with(kForm) || !IsToken(settle.substr(kForm.size()))) {
       faults.Error("cost.settle",
                    "found \"" + cost.settle + "\"; write header:NAME, a header of the response");
+    }
   }
   if (rule.algorithm == Algorithm::kLeakyBucket || rule.rate.limit <= 0) return;
   const bool has_burst = rule.algorithm == Algorithm::kTokenBucket && rule.burst.has_value();
   const int64_t capacity = has_burst ? *rule.burst : rule.rate.limit;
-  if (cost.reserve > capacity && capacity > 0)
+  if (cost.reserve > capacity && capacity > 0) {
     faults.Error("cost.reserve", Found(cost.reserve) + "; above " + std::to_string(capacity) +
                                      ", the most that can be had at once, no request could pass");
+  }
 }
 
 // What only one algorithm or another knows.
@@ -116,27 +119,31 @@ void CheckAlgorithm(const Rule& rule, FaultsAt& faults) {
   }
   if (rule.wait != Duration{} && !bucket && algorithm != Algorithm::kLeakyBucket)
     faults.Misplaced("wait", "algorithms token_bucket and leaky_bucket");
-  if (algorithm == Algorithm::kFixedWindow && !rule.shadow)
+  if (algorithm == Algorithm::kFixedWindow && !rule.shadow) {
     faults.Warning("algorithm",
                    "fixed_window admits up to twice the limit around the edge of a window; it is "
                    "for coarse counting, choose another to enforce a limit");
-  if (algorithm == Algorithm::kWeightedAverage)
+  }
+  if (algorithm == Algorithm::kWeightedAverage) {
     faults.Warning("algorithm",
                    "weighted_average admits up to twice the limit in a window, and lets a new "
                    "client's first requests count for little");
+  }
   const auto log_bytes = static_cast<size_t>(std::max<int64_t>(rule.rate.limit, 0)) * 8;
   if (algorithm == Algorithm::kSlidingLog && log_bytes > kLogBytesUsual &&
-      rule.rate.limit <= base::kSlidingLogLimitMax)
+      rule.rate.limit <= base::kSlidingLogLimitMax) {
     faults.Warning("algorithm", "sliding_log keeps " + std::to_string(log_bytes) +
                                     " bytes for every key at this limit");
+  }
 }
 
 void CheckLimit(const Rule& rule, FaultsAt& faults) {
   if (rule.rate.limit < 0)
     faults.Error("limit", Found(rule.rate.limit) + "; at least 0, which refuses everything");
-  if (rule.rate.window <= Duration{})
+  if (rule.rate.window <= Duration{}) {
     faults.Error("limit", "found a window of " + std::to_string(rule.rate.window.count()) +
                               " ns; a rate is units per a positive duration, like 100/s");
+  }
   CheckAlgorithm(rule, faults);
   CheckCost(rule, faults);
   if (rule.concurrency != 0) faults.Misplaced("concurrency", "rules of kind concurrency");

@@ -69,10 +69,11 @@ class Compiler {
       : set_(set), options_(options), dimensions_(set.dimensions, faults_) {}
 
   Result<RuleTable> Run() {
-    if (set_.rules.size() > base::kRulesMax)
+    if (set_.rules.size() > base::kRulesMax) {
       return Error::InvalidArgument("rules: found " + std::to_string(set_.rules.size()) +
                                     "; at most " + std::to_string(base::kRulesMax) +
                                     " are allowed");
+    }
     CollectDimensions();
     table_.rules.reserve(set_.rules.size());
     for (size_t i = 0; i < set_.rules.size(); ++i)
@@ -117,10 +118,11 @@ class Compiler {
     const size_t errors_before = faults_.errors.size();
     CheckRule(rule, faults);
     CheckUnique(rule, index, faults);
-    if (rule.scope == Scope::kShared && rule.kind == RuleKind::kLimit && !options_.remote_allowed)
+    if (rule.scope == Scope::kShared && rule.kind == RuleKind::kLimit && !options_.remote_allowed) {
       faults.Error("scope",
                    "found shared, but there is no store for shared limits; configure one "
                    "or use scope local");
+    }
     CompiledRule compiled;
     compiled.index = static_cast<uint32_t>(index);
     compiled.rule = rule;
@@ -169,17 +171,19 @@ class Compiler {
         return std::nullopt;
       }
     }
-    if (part.dimension->kind == DimensionKind::kNamed && !dimensions_.declared(*found))
+    if (part.dimension->kind == DimensionKind::kNamed && !dimensions_.declared(*found)) {
       faults.Warning(field, "dimension " + name +
                                 " is given by the application only; declare under dimensions "
                                 "where an HTTP request has it");
+    }
     return part;
   }
 
   void AddBy(const Rule& rule, CompiledRule& compiled, FaultsAt& faults) {
-    if (rule.by.size() > base::kDimensionsPerKeyMax)
+    if (rule.by.size() > base::kDimensionsPerKeyMax) {
       faults.Error("by", "found " + std::to_string(rule.by.size()) + " dimensions; at most " +
                              std::to_string(base::kDimensionsPerKeyMax) + " are allowed");
+    }
     for (const std::string& name : rule.by) {
       const std::optional<KeyPart> part = Part("by", name, faults);
       if (!part) continue;

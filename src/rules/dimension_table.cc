@@ -58,11 +58,12 @@ Result<Source> ParseSource(std::string_view text) {
       return byte > 0x20 && byte != 0x7f;
     });
     if (argument.empty() || argument.size() > kDimensionNameBytesMax || !printable ||
-        (form.is_token && !IsToken(argument)))
+        (form.is_token && !IsToken(argument))) {
       return Error::InvalidArgument("found \"" + std::string(text) + "\"; after the colon stands " +
                                     (form.is_token
                                          ? "a name as HTTP allows it (letters, digits, '-', '_')"
                                          : "a name without spaces"));
+    }
     if (form.kind == DimensionKind::kHeader)
       std::transform(argument.begin(), argument.end(), argument.begin(), AsciiLower);
     return Source{form.kind, std::move(argument)};
@@ -95,9 +96,10 @@ bool IsToken(std::string_view text) noexcept {
 DimensionTable::DimensionTable(const std::vector<DimensionSpec>& specs, Faults& faults) {
   for (size_t i = 0; i < specs.size() && i < base::kDimensionsMax; ++i)
     Declare(specs[i], i, faults);
-  if (specs.size() > base::kDimensionsMax)
+  if (specs.size() > base::kDimensionsMax) {
     faults.errors.push_back("dimensions: found " + std::to_string(specs.size()) + "; at most " +
                             std::to_string(base::kDimensionsMax) + " are allowed");
+  }
   declared_ = dimensions_.size();
 }
 
@@ -130,13 +132,15 @@ void DimensionTable::Declare(const DimensionSpec& spec, size_t index, Faults& fa
     dimension.argument = std::move(source->argument);
   }
   const bool built_in = spec.name == "ip" || spec.name == "method";
-  if (built_in && spec.source != spec.name)
+  if (built_in && spec.source != spec.name) {
     at.Error("source", "found \"" + spec.source + "\"; the built-in name \"" + spec.name +
                            "\" keeps its meaning, choose another name");
-  if (spec.missing != MissingPolicy::kShare && !spec.missing_value.empty())
+  }
+  if (spec.missing != MissingPolicy::kShare && !spec.missing_value.empty()) {
     at.Error("missing",
              "found value \"" + spec.missing_value +
                  "\" beside skip or refuse; a value means that all such requests share it");
+  }
   if (spec.missing_value.size() > base::kKeyValueInlineMax)
     at.Error("missing", "value longer than " + std::to_string(base::kKeyValueInlineMax) + " bytes");
   dimension.missing = spec.missing;
@@ -167,18 +171,20 @@ Result<size_t> DimensionTable::Find(std::string_view name) {
   dimension.name = std::string(name);
   if (name != "user" && name != "tenant") {
     auto source = ParseSource(name);
-    if (!source.ok())
+    if (!source.ok()) {
       return Error::InvalidArgument(source.error().message + Nearest(name, Candidates()) + "; " +
                                     std::string(kForms));
+    }
     dimension.kind = source->kind;
     dimension.argument = std::move(source->argument);
     if (dimension.kind == DimensionKind::kHeader) dimension.name = "header:" + dimension.argument;
   }
   const auto lowered = by_name_.find(dimension.name);  // header:X-Id is header:x-id
   if (lowered != by_name_.end()) return lowered->second;
-  if (dimensions_.size() == base::kDimensionsMax)
+  if (dimensions_.size() == base::kDimensionsMax) {
     return Error::InvalidArgument("more than " + std::to_string(base::kDimensionsMax) +
                                   " distinct dimensions in one rule set");
+  }
   std::string key = dimension.name;
   const size_t index = Append(std::move(dimension));
   by_name_.emplace(std::move(key), index);

@@ -157,10 +157,11 @@ class Builder {
       for (const std::string& method : parsed.route->methods) {
         unsigned number = index_.MethodNumber(method);
         if (number == kOtherMethod) {
-          if (index_.methods.size() == base::kMethodsMax)
+          if (index_.methods.size() == base::kMethodsMax) {
             return Error::InvalidArgument("rule \"" + rule.name + "\": on.route: more than " +
                                           std::to_string(base::kMethodsMax) +
                                           " distinct methods in one rule set");
+          }
           number = static_cast<unsigned>(index_.methods.size());
           index_.methods.push_back(method);
         }
@@ -191,18 +192,20 @@ class Builder {
     if (met.size() > base::kRulesPerRequestMax) return TooMany(rules_, met, request);
     if (index_.routes.empty()) return {};
     const size_t nodes = MostNodesAtOnce(index_.routes);
-    if (nodes > base::kRouteFrontierMax)
+    if (nodes > base::kRouteFrontierMax) {
       return Error::InvalidArgument(
           "routes: literals and wildcards overlap so that one path may follow " +
           std::to_string(nodes) + " of them at once; at most " +
           std::to_string(base::kRouteFrontierMax) + " may");
+    }
     auto overlap = FindOverlap(index_.routes, static_cast<unsigned>(index_.methods.size()),
                                base::kRulesPerRequestMax - met.size());
     if (!overlap) return {};
-    if (!overlap->proven)
+    if (!overlap->proven) {
       return Error::InvalidArgument("routes: they overlap in too many ways to show that at most " +
                                     std::to_string(base::kRulesPerRequestMax) +
                                     " rules meet one request; such as those for " + overlap->path);
+    }
     met.insert(met.end(), overlap->entries.begin(), overlap->entries.end());
     request += overlap->method == kOtherMethod ? "any method" : index_.methods[overlap->method];
     return TooMany(rules_, met, request + " " + overlap->path);

@@ -24,9 +24,10 @@ Children ChildrenOf(const RouteIndex& index) {
   Children children(index.nodes().size());
   for (const TextTable::Item& edge : index.edges())
     children[edge.parent].push_back({edge.text, edge.value});
-  for (std::vector<Edge>& edges : children)
+  for (std::vector<Edge>& edges : children) {
     std::sort(edges.begin(), edges.end(),
               [](const Edge& a, const Edge& b) { return a.text < b.text; });
+  }
   return children;
 }
 
