@@ -21,7 +21,7 @@ Result<void> LoadOne(const rules::CompiledRule& compiled, Registry& registry, Lo
   if (compiled.rule.kind == RuleKind::kAccess) return {};
   FG_ASSIGN_OR_RETURN(loaded.spec, LoadSpec(compiled, compiled.quota, registry, loaded.earlier));
   loaded.overrides.reserve(compiled.overrides.size());
-  for (const auto& [value, quota] : compiled.overrides) {
+  for (const rules::Quota& quota : compiled.overrides) {
     LoadedRule::Override& entry = loaded.overrides[&quota];
     FG_ASSIGN_OR_RETURN(entry.spec, LoadSpec(compiled, quota, registry, entry.earlier));
   }

@@ -88,13 +88,6 @@ void CheckCost(const Rule& rule, FaultsAt& faults) {
                    "found \"" + cost.settle + "\"; write header:NAME, a header of the response");
     }
   }
-  if (rule.algorithm == Algorithm::kLeakyBucket || rule.rate.limit <= 0) return;
-  const bool has_burst = rule.algorithm == Algorithm::kTokenBucket && rule.burst.has_value();
-  const int64_t capacity = has_burst ? *rule.burst : rule.rate.limit;
-  if (cost.reserve > capacity && capacity > 0) {
-    faults.Error("cost.reserve", Found(cost.reserve) + "; above " + std::to_string(capacity) +
-                                     ", the most that can be had at once, no request could pass");
-  }
 }
 
 // What only one algorithm or another knows.

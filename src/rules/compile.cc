@@ -9,6 +9,7 @@
 
 #include "base/bounds.h"
 #include "base/hash.h"
+#include "rules/address_block.h"
 #include "rules/check_rule.h"
 #include "rules/dimension_table.h"
 #include "rules/faults.h"
@@ -250,17 +251,7 @@ class Compiler {
                    "a value has 1 to " + std::to_string(base::kKeyValueInlineMax) + " bytes");
       return;
     }
-    AddressBlock block;
-    if (dimension.kind == DimensionKind::kIp && !ParseAddressBlock(entry.value, block)) {
-      faults.Error(field, "not an address; values of dimension ip are");
-      return;
-    }
-    std::string scratch(base::kKeyValueInlineMax, '\0');
-    std::string value(Normalise(dimension, entry.value, scratch));
-    if (compiled.overrides.find(value) != compiled.overrides.end()) {
-      faults.Error(field, "found twice");
-      return;
-    }
+    if (!IndexOverride(dimension, entry.value, compiled, field, faults)) return;
     Quota quota;
     quota.identity = IdentityOf(rule, compiled.by, entry.rate.window);
     if (rule.kind == RuleKind::kConcurrency) {
@@ -284,7 +275,38 @@ class Compiler {
       quota.config = ConfigOf(rule, entry.rate, entry.burst);
       if (!MakeSpec(rule, quota, field + ": ", faults)) return;
     }
-    compiled.overrides.emplace(std::move(value), std::move(quota));
+    compiled.overrides.push_back(std::move(quota));
+  }
+
+  // Of the override that is added to `compiled` next.
+  static bool IndexOverride(const Dimension& dimension, const std::string& value,
+                            CompiledRule& compiled, const std::string& field, FaultsAt& faults) {
+    const size_t place = compiled.overrides.size();
+    bool is_new = false;
+    if (dimension.kind == DimensionKind::kIp) {
+      AddressBlock block;
+      bool had_host_bits = false;
+      if (!ParseAddressBlock(value, block, &had_host_bits)) {
+        faults.Error(field, "not an address or block; values of dimension ip are");
+        return false;
+      }
+      if (had_host_bits) {
+        faults.Error(field, "bits are set behind the prefix length; clear them");
+        return false;
+      }
+      constexpr int kClientBitsUsual = 64;
+      if (!IsIpv4(block) && block.prefix_bits > kClientBitsUsual)
+        faults.Warning(field,
+                       "the servers take a whole /64 for one client, and this override is for all "
+                       "of it; client_ip.ipv6_prefix sets other sizes");
+      is_new = compiled.override_index.Add(block, place);
+    } else {
+      std::string scratch(base::kKeyValueInlineMax, '\0');
+      is_new =
+          compiled.override_index.Add(std::string(Normalise(dimension, value, scratch)), place);
+    }
+    if (!is_new) faults.Error(field, "found twice");
+    return is_new;
   }
 
   static bool MakeSpec(const Rule& rule, Quota& quota, const std::string& prefix,
@@ -292,6 +314,13 @@ class Compiler {
     auto spec = limit::AnySpec::Make(rule.algorithm, quota.config);
     if (!spec.ok()) {
       faults.Error("", prefix + spec.error().message);
+      return false;
+    }
+    // A limit of 0 lets nothing pass on purpose.
+    if (quota.config.rate.limit > 0 && rule.cost.reserve > spec->limit()) {
+      faults.Error("", prefix + "cost.reserve: found " + std::to_string(rule.cost.reserve) +
+                           "; above " + std::to_string(spec->limit()) +
+                           ", the most that can be had at once, no request could pass");
       return false;
     }
     quota.spec = *std::move(spec);

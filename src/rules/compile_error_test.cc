@@ -97,6 +97,23 @@ TEST(CompileErrorTest, ReserveAboveCapacityCouldNeverPass) {
                 r.burst = 200;
               }),
               IsEmpty());
+  EXPECT_THAT(ErrorsOf([](Rule& r) {
+                r.algorithm = Algorithm::kLeakyBucket;
+                r.cost.reserve = 2;
+              }),
+              ElementsAre(HasSubstr("cost.reserve: found 2; above 1,")));
+  EXPECT_THAT(ErrorsOf([](Rule& r) {
+                r.algorithm = Algorithm::kLeakyBucket;
+                r.wait = seconds(1);
+                r.cost.reserve = 101;
+              }),
+              IsEmpty());
+  EXPECT_THAT(ErrorsOf([](Rule& r) {
+                r.by = {"tenant"};
+                r.cost.reserve = 50;
+                r.overrides = {{"small", {49, seconds(1)}, {}}, {"none", {0, seconds(1)}, {}}};
+              }),
+              ElementsAre(HasSubstr("overrides.\"small\": cost.reserve: found 50; above 49,")));
 }
 
 // Fields that mean nothing where they stand are told, not ignored.
@@ -237,6 +254,10 @@ TEST(CompileErrorTest, OverridesAreChecked) {
               ElementsAre(HasSubstr("overrides.\"10.0.0.1\": found twice")));
   EXPECT_THAT(errors({{"10.0.0", rate, {}}}, Algorithm::kTokenBucket),
               ElementsAre(HasSubstr("overrides.\"10.0.0\": not an address")));
+  EXPECT_THAT(errors({{"10.0.0.1/8", rate, {}}}, Algorithm::kTokenBucket),
+              ElementsAre(HasSubstr("overrides.\"10.0.0.1/8\": bits are set behind")));
+  EXPECT_THAT(errors({{"::1", rate, {}}, {"0::1", rate, {}}}, Algorithm::kTokenBucket),
+              ElementsAre(HasSubstr("overrides.\"0::1\": found twice")));
   EXPECT_THAT(errors({{"", rate, {}}}, Algorithm::kTokenBucket),
               ElementsAre(HasSubstr("a value has 1 to 128 bytes")));
   EXPECT_THAT(errors({{"10.0.0.1", rate, 7}}, Algorithm::kFixedWindow),

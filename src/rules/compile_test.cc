@@ -19,6 +19,7 @@ namespace {
 using std::chrono::minutes;
 using std::chrono::seconds;
 using testing::ElementsAre;
+using testing::HasSubstr;
 using testing::IsEmpty;
 
 TEST(CompileTest, EmptySetIsATable) {
@@ -154,6 +155,20 @@ TEST(CompileTest, OverridesFoldWhereTheDimensionDoes) {
   set.dimensions[0].lower = true;
 
   EXPECT_EQ(Good(set).rules[0].QuotaFor("vip@x.org").spec->limit(), 500);
+}
+
+// Rules out that an override of a block is looked for as a text.
+TEST(CompileTest, OverridesOfAddressesMayBeBlocks) {
+  Rule rule = Limit("a");
+  rule.by = {"ip"};
+  rule.overrides = {{"10.0.0.0/8", {500, seconds(1)}, {}}, {"2001:db8::5", {7, seconds(1)}, {}}};
+
+  const RuleTable table = Good(Set({rule}));
+
+  EXPECT_EQ(table.rules[0].QuotaFor("10.1.2.3").spec->limit(), 500);
+  EXPECT_EQ(table.rules[0].QuotaFor("11.1.2.3").spec->limit(), 100);
+  EXPECT_EQ(table.rules[0].QuotaFor("2001:db8::/64").spec->limit(), 7);
+  EXPECT_THAT(table.warnings, ElementsAre(HasSubstr("a whole /64 for one client")));
 }
 
 TEST(CompileTest, AccessListsAreCompiled) {

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rules/compiled_rule.h"
 
-#include "base/bounds.h"
-
 namespace flowguard::rules {
 
 const Quota& CompiledRule::FindOverride(std::string_view value) const noexcept {
-  if (value.data() == nullptr || value.size() > base::kKeyValueInlineMax) return quota;
-  const auto found = overrides.find(value);
-  return found == overrides.end() ? quota : found->second;
+  const std::optional<size_t> found = override_index.Find(value);
+  return found ? overrides[*found] : quota;
 }
 
 int DefaultStatus(RuleKind kind) noexcept {
@@ -21,6 +18,11 @@ int DefaultStatus(RuleKind kind) noexcept {
       return 403;
   }
   return 503;
+}
+
+std::string_view MarkOf(const Degrade& degrade) noexcept {
+  return degrade.header.empty() ? std::string_view("x-degraded: 1")
+                                : std::string_view(degrade.header);
 }
 
 RuleInfo InfoOf(const Rule& rule) {

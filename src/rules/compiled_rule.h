@@ -10,7 +10,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "flowguard/decision.h"
@@ -20,6 +19,7 @@
 #include "limit/spec.h"
 #include "rules/dimension.h"
 #include "rules/matcher.h"
+#include "rules/override_index.h"
 #include "rules/value_list.h"
 
 namespace flowguard::rules {
@@ -47,8 +47,6 @@ struct AccessCheck {
   ValueList values;
 };
 
-using OverrideMap = std::unordered_map<std::string, Quota, TextHash, std::equal_to<>>;
-
 class CompiledRule {
  public:
   uint32_t index = 0;              // in RuleSet::rules
@@ -57,7 +55,8 @@ class CompiledRule {
   std::string matched_by;          // "route POST /orders/{id}", for people
   std::vector<KeyPart> by;
   Quota quota;
-  OverrideMap overrides;           // by the value of by[0]
+  std::vector<Quota> overrides;
+  OverrideIndex override_index;    // by the value of by[0], into overrides
   std::vector<AccessCheck> allow;  // kAccess
   std::vector<AccessCheck> deny;
 
@@ -75,6 +74,9 @@ class CompiledRule {
 
 // The HTTP status of a refusal by a rule that names none.
 [[nodiscard]] int DefaultStatus(RuleKind kind) noexcept;
+
+// The header line, without CRLF, by which the upstream knows a degraded request.
+[[nodiscard]] std::string_view MarkOf(const Degrade& degrade) noexcept;
 
 // What clients are told of `rule`: names, numbers as written, status filled in.
 [[nodiscard]] RuleInfo InfoOf(const Rule& rule);

@@ -4,8 +4,6 @@
 // prefixes ("acme-*") and, for dimension ip, addresses and CIDR blocks.
 #pragma once
 
-#include <array>
-#include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -15,6 +13,7 @@
 #include "flowguard/result.h"
 
 #include "base/hash.h"
+#include "rules/address_block.h"
 #include "rules/dimension.h"
 
 namespace flowguard::rules {
@@ -25,19 +24,6 @@ struct TextHash {
   size_t operator()(std::string_view text) const noexcept { return base::Hash64(text, 0); }
 };
 using TextSet = std::unordered_set<std::string, TextHash, std::equal_to<>>;
-
-// An address block.  IPv4 is held as ::ffff:a.b.c.d, and so are IPv6 spellings of it.
-struct AddressBlock {
-  std::array<uint8_t, 16> bytes{};
-  int prefix_bits = 128;  // of the 128
-
-  friend bool operator==(const AddressBlock&, const AddressBlock&) = default;
-};
-
-// "192.0.2.7", "192.0.2.0/24", "2001:db8::/32", "::ffff:1.2.3.4".  False: none.
-// Bits behind the prefix are cleared; `had_host_bits` tells that some were set.
-[[nodiscard]] bool ParseAddressBlock(std::string_view text, AddressBlock& block,
-                                     bool* had_host_bits = nullptr) noexcept;
 
 class ValueList {
  public:
