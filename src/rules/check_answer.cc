@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <span>
 #include <string>
+#include <string_view>
 
 #include "base/bounds.h"
 #include "rules/check_rule.h"
@@ -15,6 +17,23 @@ constexpr std::string_view kFraming[] = {
     "connection",        "content-length", "keep-alive", "proxy-connection", "te", "trailer",
     "transfer-encoding", "upgrade",        "host",
 };
+
+// Fields that every answer, or every refusal, has from the server.
+constexpr std::string_view kAnswered[] = {
+    "date",
+    "ratelimit",
+    "ratelimit-policy",
+    "ratelimit-limit",
+    "ratelimit-remaining",
+    "ratelimit-reset",
+    "x-ratelimit-limit",
+    "x-ratelimit-remaining",
+    "x-ratelimit-reset",
+};
+
+bool IsOneOf(std::string_view name, std::span<const std::string_view> names) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
 
 std::string Lower(std::string_view text) {
   std::string lower(text);
@@ -44,7 +63,7 @@ void CheckHeader(std::string_view field, std::string_view name, std::string_view
     return;
   }
   const std::string lower = Lower(name);
-  if (std::find(std::begin(kFraming), std::end(kFraming), lower) != std::end(kFraming))
+  if (IsOneOf(lower, kFraming))
     faults.Error(field, "found header " + lower + ", which the server sets itself");
   if (!IsHeaderValue(value)) {
     faults.Error(field,
@@ -79,8 +98,14 @@ void CheckRefuse(const Refuse& refuse, FaultsAt& faults) {
     faults.Error("refuse.headers", "found " + std::to_string(refuse.headers.size()) + "; at most " +
                                        std::to_string(base::kRefuseHeadersMax) + " are allowed");
   }
-  for (const auto& [name, value] : refuse.headers)
+  for (const auto& [name, value] : refuse.headers) {
     CheckHeader("refuse.headers", name, value, faults);
+    if (const std::string lower = Lower(name); IsOneOf(lower, kAnswered)) {
+      faults.Error("refuse.headers", "found header " + lower +
+                                         ", which the server sets itself; responses."
+                                         "ratelimit_headers chooses the fields of the limit");
+    }
+  }
 }
 
 void CheckDegrade(const Rule& rule, FaultsAt& faults) {
@@ -93,6 +118,11 @@ void CheckDegrade(const Rule& rule, FaultsAt& faults) {
     faults.Misplaced("degrade", "rules of kind limit or concurrency");
     return;
   }
+  if (rule.refuse != Refuse{} && rule.wait == Duration{})
+    faults.Error("refuse", "found beside degrade, by which the rule never refuses; leave one away");
+  if (!degrade.header.empty() && degrade.status != 0)
+    faults.Error("degrade.header",
+                 "found beside status; such a request goes to no upstream that could read it");
   if (!degrade.header.empty()) {
     const size_t colon = degrade.header.find(':');
     if (colon == std::string::npos) {

@@ -2,6 +2,7 @@
 //
 // What a client sees of a refusal must be a well-formed message, whatever a rule file
 // says.
+#include <chrono>
 #include <string>
 
 #include <gmock/gmock.h>
@@ -67,6 +68,15 @@ TEST_F(CheckAnswerTest, HeadersCannotChangeTheFraming) {
                                           HasSubstr("header transfer-encoding")));
 }
 
+// Rules out headers that load and are never sent.
+TEST_F(CheckAnswerTest, HeadersOfTheServerAreItsOwn) {
+  rule_.refuse.headers = {{"Date", "x"}, {"X-RateLimit-Limit", "7"}, {"ratelimit-policy", "x"}};
+
+  EXPECT_THAT(Check().errors, ElementsAre(HasSubstr("header date, which the server"),
+                                          HasSubstr("header x-ratelimit-limit, which the server"),
+                                          HasSubstr("header ratelimit-policy, which the server")));
+}
+
 TEST_F(CheckAnswerTest, MessageMayHaveLinesAndAnyLanguage) {
   rule_.refuse.message = "\xe7\xb3\xbb\xe7\xbb\x9f\nbusy";
   EXPECT_THAT(Check().errors, IsEmpty());
@@ -115,6 +125,21 @@ TEST_F(CheckAnswerTest, DegradeAnswerNeedsAStatusThatHasABody) {
 
   rule_.degrade.content_type = "text/plain\r\nx: y";
   EXPECT_THAT(Check().errors, ElementsAre(HasSubstr("header content-type")));
+}
+
+// Rules out fields that load and are never looked at.
+TEST_F(CheckAnswerTest, DegradeMarksOrAnswersAndNeverRefuses) {
+  rule_.degrade.enabled = true;
+  rule_.degrade.header = "x-degraded: 1";
+  rule_.degrade.status = 200;
+  EXPECT_THAT(Check().errors, ElementsAre(HasSubstr("degrade.header: found beside status")));
+
+  rule_.degrade.header.clear();
+  rule_.refuse.message = "no";
+  EXPECT_THAT(Check().errors, ElementsAre(HasSubstr("refuse: found beside degrade")));
+
+  rule_.wait = std::chrono::seconds(1);
+  EXPECT_THAT(Check().errors, IsEmpty()) << "a server with no room for one more wait refuses";
 }
 
 TEST_F(CheckAnswerTest, AccessRulesDoNotDegrade) {
