@@ -20,7 +20,6 @@ namespace {
 
 using dialects::ServerConfig;
 
-constexpr int kWorkersMax = 1'024;
 constexpr Duration kDrainMax = std::chrono::hours(24);
 
 Error Fault(std::string_view flag, std::string_view found, std::string_view expected) {
@@ -46,7 +45,7 @@ Result<net::Address> ReadDoor(std::string_view flag, std::string_view text,
 
 Result<int> ReadWorkers(const std::string& text) {
   if (text == "auto") return 0;
-  const auto count = dialects::ReadCount(text, {.min = 1, .max = kWorkersMax});
+  const auto count = dialects::ReadCount(text, {.min = 1, .max = base::kWorkersMax});
   if (!count.ok()) return Fault("--workers", text, count.fault().message + ", or auto");
   return static_cast<int>(*count);
 }

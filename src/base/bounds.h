@@ -43,9 +43,11 @@ inline constexpr size_t kKeyValueInlineMax =
 inline constexpr size_t kRouteSegmentsMax = 64;
 inline constexpr size_t kRouteFrontierMax = 256;  // route prefixes that one path may follow at once
 inline constexpr size_t kRouteBytesMax = 4 * 1024;
+inline constexpr size_t kResourceBytesMax = 1024;
 inline constexpr size_t kMethodsMax = 63;  // distinct methods in one rule set
 inline constexpr size_t kRuleNameBytesMax = 128;
-inline constexpr size_t kDimensionsMax = 1'000;      // distinct ones in one rule set
+inline constexpr size_t kDimensionsMax = 1'000;  // distinct ones in one rule set
+inline constexpr size_t kDimensionNameBytesMax = 128;
 inline constexpr size_t kAccessValuesMax = 100'000;  // of one rule
 inline constexpr size_t kRefuseHeadersMax = 16;
 inline constexpr size_t kRefuseBytesMax = 16 * 1024;  // message, body, or one header
@@ -88,6 +90,9 @@ inline constexpr size_t kConnectionsMax = 65'536;  // a worker
 inline constexpr size_t kParkedMax = 10'000;       // requests that wait, a worker
 inline constexpr size_t kUpstreamIdleMax = 256;  // kept-alive connections to one address, a worker
 inline constexpr size_t kUpstreamAddressesMax = 64;
+
+// --- server
+inline constexpr int kWorkersMax = 1'024;
 
 // --- decision API
 inline constexpr size_t kDecisionBodyBytesMax = 64 * 1024;  // of a question in JSON

@@ -19,7 +19,6 @@ namespace {
 using text::Describe;
 using text::Quote;
 
-constexpr int kWorkersMax = 1024;
 constexpr DurationBounds kTimeout = {std::chrono::milliseconds(1), std::chrono::hours(24)};
 constexpr DurationBounds kDrain = {Duration{}, std::chrono::hours(24)};
 constexpr DurationBounds kJitter = {Duration{}, std::chrono::minutes(10)};
@@ -63,11 +62,11 @@ void ReadUpstreams(const Value& value, ServerConfig& config) {
 void ReadWorkers(const Value& value, ServerConfig& config) {
   if (value.node.IsScalar() && value.node.scalar == "auto") {
     config.workers = 0;
-  } else if (!value.node.IsScalar() || !ReadCount(value.node.scalar, {1, kWorkersMax}).ok()) {
+  } else if (!value.node.IsScalar() || !ReadCount(value.node.scalar, {1, base::kWorkersMax}).ok()) {
     value.Fault("found " + Describe(value.node) + "; allowed: auto, 1 to " +
-                std::to_string(kWorkersMax));
+                std::to_string(base::kWorkersMax));
   } else {
-    ReadSmallInteger(value, {1, kWorkersMax}, config.workers);
+    ReadSmallInteger(value, {1, base::kWorkersMax}, config.workers);
   }
 }
 

@@ -10,7 +10,6 @@ namespace flowguard::rules {
 
 namespace {
 
-constexpr size_t kDimensionNameBytesMax = 128;
 constexpr std::string_view kForms =
     "allowed: ip, method, user, tenant, a name under dimensions, header:NAME, cookie:NAME, "
     "query:NAME, path:NAME, param:NAME";
@@ -23,7 +22,7 @@ bool IsAlnum(char c) {
 }
 
 bool IsBareName(std::string_view text) {
-  return !text.empty() && text.size() <= kDimensionNameBytesMax && IsAlnum(text.front()) &&
+  return !text.empty() && text.size() <= base::kDimensionNameBytesMax && IsAlnum(text.front()) &&
          std::all_of(text.begin(), text.end(),
                      [](char c) { return IsAlnum(c) || c == '_' || c == '-' || c == '.'; });
 }
@@ -57,7 +56,7 @@ Result<Source> ParseSource(std::string_view text) {
       const auto byte = static_cast<unsigned char>(c);
       return byte > 0x20 && byte != 0x7f;
     });
-    if (argument.empty() || argument.size() > kDimensionNameBytesMax || !printable ||
+    if (argument.empty() || argument.size() > base::kDimensionNameBytesMax || !printable ||
         (form.is_token && !IsToken(argument))) {
       return Error::InvalidArgument("found \"" + std::string(text) + "\"; after the colon stands " +
                                     (form.is_token

@@ -10,8 +10,6 @@ namespace flowguard::rules {
 
 namespace {
 
-constexpr size_t kResourceBytesMax = 1024;
-
 bool IsAlpha(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
@@ -214,8 +212,8 @@ Result<RouteTemplate> ParseRoute(std::string_view text) {
 
 Result<ResourcePattern> ParseResource(std::string_view text) {
   const Reader in{text, text};
-  if (text.empty() || text.size() > kResourceBytesMax) {
-    return Error::InvalidArgument("a resource has 1 to " + std::to_string(kResourceBytesMax) +
+  if (text.empty() || text.size() > base::kResourceBytesMax) {
+    return Error::InvalidArgument("a resource has 1 to " + std::to_string(base::kResourceBytesMax) +
                                   " bytes");
   }
   const size_t star = text.find('*');
