@@ -153,6 +153,7 @@ Result<serve::RequestViewOptions> ViewOf(const ServerConfig& config,
       route = rules::FoldRoute(route);
   }
   FG_ASSIGN_OR_RETURN(view.exempt, serve::ExemptRoutes::Create(exempt));
+  view.exempt_preflights = config.preflight_exempt;
   return view;
 }
 
@@ -297,7 +298,6 @@ Result<Settings> MakeSettings(const RunOptions& options) {
   settings.gateway_options.upstream.fail_after = config.upstream.fail_after;
   settings.gateway_options.upstream.retry_down_after = config.upstream.retry_down_after;
   settings.gateway_options.upstream.retries = config.upstream.retries;
-  settings.gateway_options.exempt_preflights = config.preflight_exempt;
   return settings;
 }
 

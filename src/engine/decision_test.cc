@@ -271,6 +271,31 @@ TEST_F(DecisionTest, DenyBeatsAllow) {
   EXPECT_THAT(Check(FakeRequest("r", {{"tenant", "acme"}})), IsRefusedBy("lists", Reason::kAccess));
 }
 
+// Rules out both: that `missing: skip` refuses, and that a client who leaves a value out
+// escapes the other lists of the rule.
+TEST_F(DecisionTest, AListOfADimensionThatSkipsDoesNotApplyWithoutAValue) {
+  RuleSet set;
+  Rule& access = set.rules.emplace_back();
+  access.name = "lists";
+  access.kind = RuleKind::kAccess;
+  access.allow = {{"tenant", {"acme"}}};
+  access.deny = {{"tenant", {"evil"}}, {"user", {"mallory"}}};
+  set.dimensions = {{.name = "tenant",
+                     .source = "",
+                     .missing = MissingPolicy::kSkip,
+                     .missing_value = "",
+                     .trim = false,
+                     .lower = false}};
+  Build({});
+  ASSERT_TRUE(engine_->Load(set).ok());
+
+  EXPECT_THAT(Check(), IsAllowed());
+  EXPECT_THAT(Check(FakeRequest("r", {{"tenant", "acme"}})), IsAllowed());
+  EXPECT_THAT(Check(FakeRequest("r", {{"tenant", "x"}})), IsRefusedBy("lists", Reason::kAccess));
+  EXPECT_THAT(Check(FakeRequest("r", {{"user", "mallory"}})),
+              IsRefusedBy("lists", Reason::kAccess));
+}
+
 TEST_F(DecisionTest, ExplainNamesEveryRuleWithKeyAndNumbersAndTakesNothing) {
   Rule keyed = LimitRule("keyed", 3, seconds(1));
   keyed.by = {"user"};

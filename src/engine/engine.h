@@ -54,6 +54,13 @@ class RequestView {
   [[nodiscard]] virtual std::string_view Value(const rules::Dimension& dimension,
                                                std::span<char> scratch) const noexcept = 0;
 
+  // The same of a dimension of kind ip, where Value groups clients by a part of the
+  // address: all of it, for lists of addresses.
+  virtual std::string_view WholeAddress(const rules::Dimension& dimension,
+                                        std::span<char> scratch) const noexcept {
+    return Value(dimension, scratch);
+  }
+
   std::string_view resource;
   std::string_view method;
   std::string_view path;  // normalised, no query

@@ -5,6 +5,13 @@
 
 namespace flowguard::engine {
 
+std::string_view RawListValue(const Meeting& met, const rules::KeyPart& part,
+                              ValueRoom& room) noexcept {
+  if (part.dimension->kind == rules::DimensionKind::kIp)
+    return met.request.WholeAddress(*part.dimension, room.composed);
+  return RawValue(met, part, room);
+}
+
 std::string_view ValueOf(const Meeting& met, const rules::KeyPart& part, ValueRoom& room) noexcept {
   return rules::Normalise(*part.dimension, RawValue(met, part, room), room.lowered);
 }

@@ -35,7 +35,10 @@ struct Meeting {
 // The value as the request has it; data() == nullptr: it has none.
 [[nodiscard]] std::string_view RawValue(const Meeting& met, const rules::KeyPart& part,
                                         ValueRoom& room) noexcept;
-// The same, normalised and with the dimension's value for missing ones.
+// The same for a list of access: an address whole.
+[[nodiscard]] std::string_view RawListValue(const Meeting& met, const rules::KeyPart& part,
+                                            ValueRoom& room) noexcept;
+// As RawValue, normalised and with the dimension's value for missing ones.
 [[nodiscard]] std::string_view ValueOf(const Meeting& met, const rules::KeyPart& part,
                                        ValueRoom& room) noexcept;
 

@@ -118,20 +118,23 @@ void Walk::PeekOne(const LoadedRule& loaded, const Meeting& met) noexcept {
 bool Walk::Access(const LoadedRule& loaded, const Meeting& met) noexcept {
   const LiveRule& rule = *loaded.live;
   Reason reason = Reason::kNone;
-  // A missing value is on no list, and a rule with an allow list refuses it.
-  const auto on_list = [&](const rules::AccessCheck& check) {
+  // A missing value is on no list, and a rule with an allow list refuses it.  Where the
+  // dimension skips, the list does not apply; the rule's others do.
+  const auto on_list = [&](const rules::AccessCheck& check, bool if_skipped) {
     ValueRoom room;
-    const std::string_view raw = RawValue(met, check.part, room);
-    if (raw.data() == nullptr && check.part.dimension->missing == MissingPolicy::kRefuse) {
-      reason = Reason::kMissingDimension;
+    const std::string_view raw = RawListValue(met, check.part, room);
+    if (raw.data() == nullptr) {
+      const MissingPolicy missing = check.part.dimension->missing;
+      if (missing == MissingPolicy::kSkip) return if_skipped;
+      if (missing == MissingPolicy::kRefuse) reason = Reason::kMissingDimension;
     }
     return check.values.Contains(rules::Normalise(*check.part.dimension, raw, room.lowered));
   };
   bool passes = true;
   for (const rules::AccessCheck& check : met.rule.deny)
-    passes = passes && !on_list(check);
+    passes = passes && !on_list(check, false);
   for (const rules::AccessCheck& check : met.rule.allow)
-    passes = passes && on_list(check);
+    passes = passes && on_list(check, true);
   if (passes && reason == Reason::kNone) {
     if (!peek()) AddHold(rule, nullptr, 0);
     return true;

@@ -119,6 +119,21 @@ TEST(DecisionApiTest, DimensionsMakeTheKey) {
   EXPECT_THAT(check("b"), StartsWith(R"({"allowed":true)"));
 }
 
+// Rules out an address that is listed and passes, because clients are grouped by /64.
+TEST(DecisionApiTest, AccessListsSeeTheWholeAddress) {
+  Rule access;
+  access.name = "lists";
+  access.kind = RuleKind::kAccess;
+  access.deny = {{"ip", {"2001:db8::5"}}};
+  Api api({access});
+
+  EXPECT_EQ(StatusOf(api.client().Get("/v1/auth", "X-Forwarded-For: 2001:db8::5\r\n")), "403");
+  EXPECT_EQ(StatusOf(api.client().Get("/v1/auth", "X-Forwarded-For: 2001:db8::6\r\n")), "200");
+  EXPECT_THAT(
+      BodyOf(api.client().Post("/v1/check", R"({"path":"/","dimensions":{"ip":"2001:db8::5"}})")),
+      StartsWith(R"({"allowed":false)"));
+}
+
 TEST(DecisionApiTest, APeekTakesNothing) {
   Api api({Limit("orders", 1, seconds(60))});
 
@@ -212,6 +227,22 @@ TEST(DecisionApiTest, AuthDecidesTheRequestThatTraefikOrCaddyReceived) {
   EXPECT_EQ(StatusOf(api.client().Get("/v1/auth",
                                       "X-Forwarded-Uri: /orders\r\nX-Forwarded-Method: POST\r\n")),
             "429");
+}
+
+TEST(DecisionApiTest, AuthLetsPreflightsPassUncountedUnlessToldNotTo) {
+  const std::string preflight =
+      "X-Original-URI: /a\r\nX-Original-Method: OPTIONS\r\nOrigin: http://o\r\n"
+      "Access-Control-Request-Method: GET\r\n";
+  Api exempts({Limit("none", 0, seconds(1))});
+  EXPECT_EQ(StatusOf(exempts.client().Get("/v1/auth", preflight)), "200");
+  EXPECT_EQ(StatusOf(exempts.client().Get("/v1/auth",
+                                          "X-Original-URI: /a\r\nX-Original-Method: OPTIONS\r\n")),
+            "429");
+
+  DecisionApiOptions options = Trusting();
+  options.view.exempt_preflights = false;
+  Api counts({Limit("none", 0, seconds(1))}, std::move(options));
+  EXPECT_EQ(StatusOf(counts.client().Get("/v1/auth", preflight)), "429");
 }
 
 TEST(DecisionApiTest, AuthCountsTheClientBehindTheProxy) {

@@ -16,15 +16,6 @@ namespace {
 
 using http::Bump;
 
-bool IsPreflight(const wire::RequestHead& head) noexcept {
-  if (head.method != wire::Method::kOptions) return false;
-  if (!head.headers.Has(wire::KnownHeader::kOrigin)) return false;
-  for (const wire::Header& line : head.headers.all()) {
-    if (wire::EqualsIgnoreCase(line.name, "access-control-request-method")) return true;
-  }
-  return false;
-}
-
 // "get" is not GET, and escapes the rules on that, but many upstreams take it for GET.
 bool IsMiscasedMethod(const wire::RequestHead& head) noexcept {
   if (head.method != wire::Method::kOther) return false;
@@ -82,9 +73,7 @@ void Gateway::OnRequest(http::ServerSession& session, const wire::RequestHead& h
   }
   ProxyExchange& exchange = Borrow();
   exchange.Start(session, head);
-  if (view_.exempt() || (options_.exempt_preflights && IsPreflight(head))) {
-    return exchange.Exempt(head);
-  }
+  if (view_.exempt()) return exchange.Exempt(head);
   exchange.Decide(head);
 }
 

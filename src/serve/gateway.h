@@ -47,9 +47,6 @@ struct GatewayOptions {
   http::ServerOptions server;
   RequestViewOptions view;
   RefusalOptions refusal;
-  // CORS preflights (OPTIONS with Origin and Access-Control-Request-Method) pass
-  // undecided: browsers send them by themselves, and a refused one breaks the page.
-  bool exempt_preflights = true;
   Duration store_deadline = std::chrono::milliseconds(20);
   size_t parked_max = base::kParkedMax;
 };

@@ -123,6 +123,19 @@ std::string_view HttpRequestView::Value(const rules::Dimension& dimension,
   return {};
 }
 
+std::string_view HttpRequestView::WholeAddress(const rules::Dimension& /*dimension*/,
+                                               std::span<char> scratch) const noexcept {
+  return client().Format(RoomForIp(scratch));
+}
+
+bool HttpRequestView::preflight() const noexcept {
+  if (method != "OPTIONS" || !head_->headers.Has(wire::KnownHeader::kOrigin)) return false;
+  return std::any_of(head_->headers.all().begin(), head_->headers.all().end(),
+                     [](const wire::Header& line) {
+                       return wire::EqualsIgnoreCase(line.name, "access-control-request-method");
+                     });
+}
+
 std::string_view HttpRequestView::Header(std::string_view lower_name) const noexcept {
   const http::FieldValue field =
       http::FindHeader(head_->headers, lower_name, http::RepeatedLines::kAmbiguous, {});
@@ -151,16 +164,18 @@ std::string_view HttpRequestView::Query(std::string_view name,
 
 std::string_view NamedRequestView::Value(const rules::Dimension& dimension,
                                          std::span<char> scratch) const noexcept {
+  const std::string_view given = WholeAddress(dimension, scratch);
+  if (given.data() == nullptr || dimension.kind != rules::DimensionKind::kIp) return given;
+  const auto address = http::IpAddress::Parse(given);
+  return address ? http::KeyText(*address, ipv6_prefix_, RoomForIp(scratch)) : given;
+}
+
+std::string_view NamedRequestView::WholeAddress(const rules::Dimension& dimension,
+                                                std::span<char> /*scratch*/) const noexcept {
   const auto found =
       std::find_if(dimensions_.begin(), dimensions_.end(),
                    [&](const DimensionValue& given) { return Names(given.name, dimension); });
-  if (found == dimensions_.end()) return {};
-  if (dimension.kind == rules::DimensionKind::kIp) {
-    if (const auto address = http::IpAddress::Parse(found->value)) {
-      return http::KeyText(*address, ipv6_prefix_, RoomForIp(scratch));
-    }
-  }
-  return Found(found->value);
+  return found == dimensions_.end() ? std::string_view() : Found(found->value);
 }
 
 }  // namespace flowguard::serve

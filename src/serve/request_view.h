@@ -33,6 +33,9 @@ struct RequestViewOptions {
   int ipv6_prefix = 64;  // bits of an IPv6 address that make a client
   http::PathOptions path;
   ExemptRoutes exempt;  // routes that no rule sees
+  // CORS preflights (OPTIONS with Origin and Access-Control-Request-Method) are seen by
+  // none either: browsers send them by themselves, and a refused one breaks the page.
+  bool exempt_preflights = true;
 };
 
 // Memory:  32 KiB for the normalised path and long query values; keep one per worker.
@@ -62,15 +65,20 @@ class HttpRequestView final : public engine::RequestView {
   [[nodiscard]] std::string_view ambiguity() const noexcept { return ambiguity_; }
 
   // True when no rule is to see this request: it passes undecided.
-  [[nodiscard]] bool exempt() const noexcept { return options_->exempt.Contains(method, path); }
+  [[nodiscard]] bool exempt() const noexcept {
+    return options_->exempt.Contains(method, path) || (options_->exempt_preflights && preflight());
+  }
 
   // The client, behind trusted proxies.  Resolved at the first call.
   [[nodiscard]] const http::IpAddress& client() const noexcept;
 
   std::string_view Value(const rules::Dimension& dimension,
                          std::span<char> scratch) const noexcept override;
+  std::string_view WholeAddress(const rules::Dimension& dimension,
+                                std::span<char> scratch) const noexcept override;
 
  private:
+  [[nodiscard]] bool preflight() const noexcept;
   std::string_view Header(std::string_view lower_name) const noexcept;
   std::string_view Query(std::string_view name, std::span<char> scratch) const noexcept;
 
@@ -98,6 +106,8 @@ class NamedRequestView final : public engine::RequestView {
 
   [[nodiscard]] std::string_view Value(const rules::Dimension& dimension,
                                        std::span<char> scratch) const noexcept override;
+  [[nodiscard]] std::string_view WholeAddress(const rules::Dimension& dimension,
+                                              std::span<char> scratch) const noexcept override;
 
  private:
   std::span<const DimensionValue> dimensions_;

@@ -81,6 +81,17 @@ TEST(RequestViewTest, IPv6ClientsAreCutToTheirPrefix) {
             "2001:db8:1:2::/64");
 }
 
+TEST(RequestViewTest, ListsSeeTheWholeAddress) {
+  char scratch[128];
+  const Request request("/", "", {}, "2001:db8:1:2:3::4");
+  EXPECT_EQ(request.view().WholeAddress(Of(DimensionKind::kIp), scratch), "2001:db8:1:2:3::4");
+
+  const DimensionValue given[] = {{"ip", "2001:db8:1:2:3::4"}};
+  const NamedRequestView named(given, 64);
+  EXPECT_EQ(named.Value(Of(DimensionKind::kIp), scratch), "2001:db8:1:2::/64");
+  EXPECT_EQ(named.WholeAddress(Of(DimensionKind::kIp), scratch), "2001:db8:1:2:3::4");
+}
+
 TEST(RequestViewTest, HeaderCookieQueryAndParameter) {
   Request request("/?sku=a%20b&t=1", "X-Tenant-Id: acme\r\nCookie: a=1; sid=s7\r\n");
 
