@@ -13,6 +13,15 @@
 #include "rules/compile.h"
 
 namespace flowguard::engine {
+namespace {
+
+// Whether `name` is `lower`, in any case of its letters.
+bool IsLowered(std::string_view name, std::string_view lower) noexcept {
+  return std::equal(name.begin(), name.end(), lower.begin(), lower.end(),
+                    [](char given, char wanted) { return rules::AsciiLower(given) == wanted; });
+}
+
+}  // namespace
 
 Attempt::~Attempt() {
   FG_DCHECK(!waiting() && !entered() && !remote_pending());
@@ -69,7 +78,10 @@ Result<void> Engine::Load(const RuleSet& rules, std::vector<std::string>* warnin
     return std::move(snapshot).error();
   }
   const Snapshot& swapped_in = **snapshot;  // until the next load, which waits for the lock
+  const bool marks = !swapped_in.marks.empty();
+  if (marks) impl.marks.store(true, std::memory_order_release);
   impl.snapshots.Replace(*std::move(snapshot));
+  if (!marks) impl.marks.store(false, std::memory_order_release);
   impl.Report(swapped_in);
   return {};
 }
@@ -119,11 +131,15 @@ bool Engine::ReadsHeader(std::string_view name) const noexcept {
   const auto snapshot = impl_->snapshots.Get();
   const std::vector<rules::Dimension>& dimensions = snapshot->table.dimensions;
   return std::any_of(dimensions.begin(), dimensions.end(), [&](const rules::Dimension& dimension) {
-    return dimension.kind == rules::DimensionKind::kHeader &&
-           std::equal(name.begin(), name.end(), dimension.argument.begin(),
-                      dimension.argument.end(),
-                      [](char given, char lower) { return rules::AsciiLower(given) == lower; });
+    return dimension.kind == rules::DimensionKind::kHeader && IsLowered(name, dimension.argument);
   });
+}
+
+bool Engine::MarksBy(std::string_view name) const noexcept {
+  if (!impl_->marks.load(std::memory_order_acquire)) return false;
+  const auto snapshot = impl_->snapshots.Get();
+  return std::any_of(snapshot->marks.begin(), snapshot->marks.end(),
+                     [&](const std::string& mark) { return IsLowered(name, mark); });
 }
 
 }  // namespace flowguard::engine

@@ -167,6 +167,11 @@ class Engine {
   // Cost: looks at every dimension that the rules use.
   [[nodiscard]] bool ReadsHeader(std::string_view name) const noexcept;
 
+  // True when a rule marks degraded requests by the header `name`, in any case of its
+  // letters: requests have it of the engine's word alone, never of a client's.
+  // Cost: one load while no rule marks; else looks at every such name.
+  [[nodiscard]] bool MarksBy(std::string_view name) const noexcept;
+
  private:
   friend class LoadHold;  // testing/load_hold.h
   struct Impl;

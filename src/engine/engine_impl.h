@@ -52,6 +52,7 @@ struct Engine::Impl {
   RuleCounterBoard board;
   const Ground ground;
   Generations<Snapshot> snapshots;
+  std::atomic<bool> marks{false};  // the current snapshot has some
   std::array<Tally, base::kThreadSlots> tallies;
 
   base::Mutex load_mutex;  // held while a snapshot is made, a second for the largest sets

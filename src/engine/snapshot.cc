@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/snapshot.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/try.h"
+#include "rules/dimension.h"
 
 namespace flowguard::engine {
 namespace {
@@ -28,12 +30,26 @@ Result<void> LoadOne(const rules::CompiledRule& compiled, Registry& registry, Lo
   return {};
 }
 
+std::vector<std::string> MarksOf(const RuleSet& set) {
+  std::vector<std::string> names;
+  for (const Rule& rule : set.rules) {
+    if (!rule.enabled || !rule.degrade.enabled || rule.degrade.status != 0) continue;
+    const std::string_view line = rules::MarkOf(rule.degrade);
+    std::string name(line.substr(0, line.find(':')));
+    std::transform(name.begin(), name.end(), name.begin(), rules::AsciiLower);
+    if (std::find(names.begin(), names.end(), name) == names.end())
+      names.push_back(std::move(name));
+  }
+  return names;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<const Snapshot>> Snapshot::Make(const RuleSet& set, rules::RuleTable table,
                                                        Registry& registry) {
   auto snapshot = std::make_unique<Snapshot>();
   snapshot->set = set;
+  snapshot->marks = MarksOf(set);
   snapshot->table = std::move(table);
   snapshot->rules.resize(snapshot->table.rules.size());
   for (size_t i = 0; i < snapshot->rules.size(); ++i) {

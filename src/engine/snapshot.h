@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -40,7 +41,8 @@ class Snapshot {
 
   RuleSet set;  // as loaded
   rules::RuleTable table;
-  std::vector<LoadedRule> rules;  // in the order of the set
+  std::vector<LoadedRule> rules;   // in the order of the set
+  std::vector<std::string> marks;  // names of headers that mark degraded requests, in lower case
 };
 
 }  // namespace flowguard::engine

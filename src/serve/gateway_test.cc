@@ -363,7 +363,6 @@ TEST_F(GatewayTest, OurRateFieldsReplaceTheUpstreams) {
 TEST_F(GatewayTest, ADegradedRequestGoesOnMarked) {
   Rule rule = Limit("soft", 1);
   rule.degrade.enabled = true;
-  rule.degrade.header = "x-degraded: 1";
   Open({rule});
   upstream.AlwaysAnswer(std::string(kOk));
   SocketClient client = Dial();
@@ -371,6 +370,26 @@ TEST_F(GatewayTest, ADegradedRequestGoesOnMarked) {
   EXPECT_EQ(PeerWith(0, "/a").received.find("x-degraded"), std::string::npos);
   EXPECT_NE(Get(client, "/b").find("200 OK"), std::string::npos);
   EXPECT_NE(PeerWith(0, "/b").received.find("x-degraded: 1\r\n"), std::string::npos);
+}
+
+// Rules out that a client asks for the cheaper answer, or that the upstream sees its
+// word beside ours.
+TEST_F(GatewayTest, AClientCannotMarkItsRequestItself) {
+  Rule usual = Limit("usual", 100);
+  usual.degrade.enabled = true;
+  Rule own = Limit("own", 100);
+  own.degrade.enabled = true;
+  own.degrade.header = "X-Mode: cheap";
+  Open({usual, own});
+  upstream.AlwaysAnswer(std::string(kOk));
+  SocketClient client = Dial();
+
+  Ask(client, "GET /a HTTP/1.1\r\nHost: x\r\nX-Degraded: 1\r\nx-mode: cheap\r\nx-a: b\r\n\r\n");
+
+  const std::string& received = PeerWith(0, "/a").received;
+  EXPECT_EQ(received.find("-Degraded"), std::string::npos);
+  EXPECT_EQ(received.find("-mode"), std::string::npos);
+  EXPECT_NE(received.find("x-a: b\r\n"), std::string::npos);
 }
 
 }  // namespace

@@ -133,7 +133,7 @@ std::string_view ProxyExchange::WriteRequestHead(const wire::RequestHead& head) 
 // Whether a line of the client's goes on as it came.  `trusted`: what the peer says about
 // who sent the request is believed.
 bool ProxyExchange::PassesOn(const wire::Header& line, bool trusted) const noexcept {
-  if (line.hop_by_hop) return false;
+  if (line.hop_by_hop || gateway_.engine_.MarksBy(line.name)) return false;
   switch (line.known) {
     case wire::KnownHeader::kHost:
     case wire::KnownHeader::kContentLength:

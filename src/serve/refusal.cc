@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "rules/compiled_rule.h"
 #include "text/json_writer.h"
 #include "wire/http1.h"
 #include "wire/http1_writer.h"
@@ -287,10 +288,7 @@ void AppendDegraded(const Decision& decision, const RefusalOptions& options,
 void AppendDegradeMark(const Decision& decision, std::string& out) {
   FG_DCHECK(decision.degraded);
   if (decision.rule == nullptr) return;
-  const std::string& header = decision.rule->degrade.header;
-  if (header.empty()) return;
-  AppendFieldText(header, out);
-  if (header.find(':') == std::string::npos) out += ": 1";
+  AppendFieldText(rules::MarkOf(decision.rule->degrade), out);
   out += "\r\n";
 }
 

@@ -75,7 +75,7 @@ void AppendDegraded(const Decision& decision, const RefusalOptions& options,
                     const RefusalRequest& request, std::string& out);
 
 // The request field that marks a degraded request for the upstream, as a line with
-// CRLF ("x-degraded: 1\r\n"); nothing when the rule names none.
+// CRLF: the rule's own, or "x-degraded: 1\r\n".
 // Requires: decision.degraded.
 void AppendDegradeMark(const Decision& decision, std::string& out);
 

@@ -355,10 +355,9 @@ TEST(RefusalTest, DegradedAnswerWithoutContentHasNoLength) {
   EXPECT_EQ(out, "HTTP/1.1 204 No Content\r\nCache-Control: no-store\r\n\r\n");
 }
 
-TEST(RefusalTest, DegradeMarkIsAHeaderLineWithOrWithoutItsOwnValue) {
+TEST(RefusalTest, DegradeMarkIsTheRulesHeaderLineOrTheUsualOne) {
   RuleInfo rule = LimitRule();
-  rule.degrade = {
-      .enabled = true, .header = "x-degraded", .status = 0, .body = "", .content_type = ""};
+  rule.degrade = {.enabled = true, .header = "", .status = 0, .body = "", .content_type = ""};
   const Decision decision{.degraded = true, .rule = &rule};
   std::string out;
 
