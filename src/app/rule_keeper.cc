@@ -107,10 +107,8 @@ RuleLoad RuleKeeper::Load(std::string_view text) const {
   load.rules = rules.rules.size();
   load.warnings = parsed->warnings;
   load.warnings.insert(load.warnings.end(), more.begin(), more.end());
-  if (options_.decision_api) {
-    const auto unheld = serve::DecisionApiWarnings(rules);
-    load.warnings.insert(load.warnings.end(), unheld.begin(), unheld.end());
-  }
+  more = options_.decision_api ? serve::DecisionApiWarnings(rules) : serve::ResourceWarnings(rules);
+  load.warnings.insert(load.warnings.end(), more.begin(), more.end());
   return load;
 }
 

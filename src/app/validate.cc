@@ -15,6 +15,7 @@
 #include "app/settings.h"
 #include "dialects/config_yaml.h"
 #include "rules/compile.h"
+#include "serve/decision_api.h"
 #include "sources/file_source.h"
 #include "text/json_writer.h"
 #include "text/yaml.h"
@@ -54,19 +55,24 @@ bool IsConfig(std::string_view text, const std::string& file) {
   return false;
 }
 
-void CheckRules(const RuleSet& rules, Findings& findings) {
+// `asked_by_name`: programs ask by resource, as far as the file tells.
+void CheckRules(const RuleSet& rules, bool asked_by_name, Findings& findings) {
   findings.rules += rules.rules.size();
   const auto table = rules::Compile(rules, {});
   if (!table.ok()) return AddLines(table.error().message, findings.errors);
   findings.warnings.insert(findings.warnings.end(), table->warnings.begin(), table->warnings.end());
+  if (asked_by_name) return;
+  const auto unmet = serve::ResourceWarnings(rules);
+  findings.warnings.insert(findings.warnings.end(), unmet.begin(), unmet.end());
 }
 
-void CheckRuleFile(std::string_view text, const std::string& file, Findings& findings) {
+void CheckRuleFile(std::string_view text, const std::string& file, bool asked_by_name,
+                   Findings& findings) {
   const auto parsed = ParseRules(text, file);
   if (!parsed.ok()) return AddLines(parsed.error().message, findings.errors);
   findings.warnings.insert(findings.warnings.end(), parsed->warnings.begin(),
                            parsed->warnings.end());
-  CheckRules(parsed->rules, findings);
+  CheckRules(parsed->rules, asked_by_name, findings);
 }
 
 void CheckConfig(std::string_view text, const std::string& file, Findings& findings) {
@@ -74,13 +80,15 @@ void CheckConfig(std::string_view text, const std::string& file, Findings& findi
   const auto parsed = dialects::ParseConfig(text, file);
   if (!parsed.ok()) return AddLines(parsed.error().message, findings.errors);
   findings.warnings = parsed->warnings;
-  if (parsed->config.inline_rules) CheckRules(*parsed->config.inline_rules, findings);
+  const bool asked_by_name = parsed->config.decisions_listen.has_value();
+  if (parsed->config.inline_rules)
+    CheckRules(*parsed->config.inline_rules, asked_by_name, findings);
   if (parsed->config.rules_path.empty()) return;
   const std::string path =
       (std::filesystem::path(file).parent_path() / parsed->config.rules_path).string();
   const auto rules = sources::ReadFile(path);
   if (!rules.ok()) return AddLines(rules.error().message, findings.errors);
-  CheckRuleFile(*rules, path, findings);
+  CheckRuleFile(*rules, path, asked_by_name, findings);
 }
 
 Findings Check(const std::string& file) {
@@ -92,7 +100,7 @@ Findings Check(const std::string& file) {
   } else if (IsConfig(*text, file)) {
     CheckConfig(*text, file, findings);
   } else {
-    CheckRuleFile(*text, file, findings);
+    CheckRuleFile(*text, file, false, findings);
   }
   return findings;
 }

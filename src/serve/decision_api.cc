@@ -75,6 +75,11 @@ Decision Overload(Decision decision) noexcept {
   return decision;
 }
 
+std::string PlaceOf(const Rule& rule) {
+  const std::string place = rule.origin.empty() ? std::string() : rule.origin + ": ";
+  return place + "rule \"" + rule.name + "\": ";
+}
+
 constexpr std::string_view kNoStore = "Cache-Control: no-store\r\n";
 constexpr std::string_view kEnding = "this server is ending and lets no call wait: ask another";
 constexpr std::string_view kBadPath = "request: path cannot be read as the path of a request";
@@ -398,11 +403,20 @@ std::vector<std::string> DecisionApiWarnings(const RuleSet& rules) {
   std::vector<std::string> warnings;
   for (const Rule& rule : rules.rules) {
     if (rule.kind != RuleKind::kConcurrency || !rule.enabled) continue;
-    std::string line = rule.origin.empty() ? std::string() : rule.origin + ": ";
-    line += "rule \"" + rule.name +
-            "\": /v1/auth does not hold concurrency, as it is not told when the call ends; use "
-            "/v1/enter and /v1/exit";
-    warnings.push_back(std::move(line));
+    warnings.push_back(PlaceOf(rule) +
+                       "/v1/auth does not hold concurrency, as it is not told when the call ends; "
+                       "use /v1/enter and /v1/exit");
+  }
+  return warnings;
+}
+
+std::vector<std::string> ResourceWarnings(const RuleSet& rules) {
+  std::vector<std::string> warnings;
+  for (const Rule& rule : rules.rules) {
+    if (!rule.enabled || rule.on.resource.empty() || !rule.on.route.empty()) continue;
+    warnings.push_back(PlaceOf(rule) +
+                       "on.resource: meets no request of the gateway or /v1/auth, which have no "
+                       "resource; the library, /v1/check and /v1/enter name one");
   }
   return warnings;
 }

@@ -11,8 +11,8 @@
 //                     nothing then
 //   GET  /v1/status   what is left, without spending any (status.h)
 //
-// /v1/auth has no end of the call, so it looks at concurrency rules and never holds
-// one; whoever wants that uses enter and exit.  A rule that lets requests wait delays
+// /v1/auth has no end of the call, so concurrency rules do not apply to it; whoever
+// wants that uses enter and exit.  A rule that lets requests wait delays
 // the answer of /v1/auth and /v1/enter, a bounded number of them at a time.  A client
 // that leaves gives its turn back at once; a drain refuses those that wait (503).
 #pragma once
@@ -109,5 +109,9 @@ class DecisionApi final : public http::Handler {
 // What an operator should know about these rules behind this API: a line for each
 // rule that /v1/auth cannot hold.
 [[nodiscard]] std::vector<std::string> DecisionApiWarnings(const RuleSet& rules);
+
+// The same for servers that nobody asks by resource: a line for each rule that meets
+// requests by that alone.
+[[nodiscard]] std::vector<std::string> ResourceWarnings(const RuleSet& rules);
 
 }  // namespace flowguard::serve

@@ -518,5 +518,16 @@ TEST(DecisionApiTest, ConcurrencyRulesAreWarnedOf) {
               ::testing::ElementsAre(StartsWith("rules.yaml:7:5: rule \"db\": /v1/auth does not")));
 }
 
+TEST(DecisionApiTest, RulesForAResourceAloneAreWarnedOf) {
+  RuleSet set;
+  set.rules = {PerIp(1), Limit("by-name", 1, seconds(1)), Limit("by-either", 1, seconds(1))};
+  set.rules[1].on.resource = "order:create";
+  set.rules[2].on.resource = "order:create";
+  set.rules[2].on.route = "/orders";
+
+  EXPECT_THAT(ResourceWarnings(set),
+              ::testing::ElementsAre(StartsWith("rule \"by-name\": on.resource: meets no")));
+}
+
 }  // namespace
 }  // namespace flowguard::serve
