@@ -19,8 +19,8 @@ constexpr const char* kRunExamples =
     "  flowguard run --upstream http://127.0.0.1:3000 --limit '100/s per ip'\n"
     "  flowguard run --config flowguard.yaml\n"
     "  flowguard run --decisions --rules rules.yaml\n\n"
-    "Every flag can be given as an environment variable: FLOWGUARD_UPSTREAM, ...; lists are\n"
-    "separated by ';'.  Flags go before variables, variables before the file.\n"
+    "Each flag but --no-color can be given as an environment variable: FLOWGUARD_UPSTREAM, ...;\n"
+    "lists are separated by ';'.  Flags go before variables, variables before the file.\n"
     "SIGHUP reloads the rules; SIGTERM drains and ends.";
 
 constexpr const char* kExplainExamples =
@@ -82,7 +82,7 @@ void AddRun(CLI::App& app, RunFlags& flags) {
       ->default_str("")
       ->option_text("[ADDR:PORT]");
   run.add_option("--admin", flags.admin,
-                 "Metrics, health and rules (127.0.0.1:8082; open by default with a gateway); "
+                 "Metrics, health and rules (127.0.0.1:8082; open by itself with --upstream); "
                  "\"off\" to shut it")
       ->expected(0, 1)
       ->default_str("")
@@ -94,6 +94,9 @@ void AddRun(CLI::App& app, RunFlags& flags) {
       ->option_text("DURATION");
   run.add_option("--cells", flags.cells, "Live keys that are never forgotten (1_000_000)")
       ->option_text("N");
+  run.add_option("--state-bytes", flags.state_bytes,
+                 "Memory of the states that are larger than a cell (64MiB)")
+      ->option_text("SIZE");
   run.add_option("--log-level", flags.log_level, "debug, info (default), warn or error")
       ->option_text("LEVEL");
 }
@@ -183,6 +186,7 @@ void ApplyEnvironment(RunFlags& flags) {
   one(flags.workers, "FLOWGUARD_WORKERS");
   one(flags.drain_timeout, "FLOWGUARD_DRAIN_TIMEOUT");
   one(flags.cells, "FLOWGUARD_CELLS");
+  one(flags.state_bytes, "FLOWGUARD_STATE_BYTES");
   one(flags.log_level, "FLOWGUARD_LOG_LEVEL");
   list(flags.upstreams, "FLOWGUARD_UPSTREAM");
   list(flags.limits, "FLOWGUARD_LIMIT");

@@ -25,6 +25,7 @@ struct RunFlags {
   std::optional<std::string> workers;
   std::optional<std::string> drain_timeout;
   std::optional<std::string> cells;
+  std::optional<std::string> state_bytes;
   std::optional<std::string> log_level;
   std::optional<std::vector<std::string>> upstreams;
   std::optional<std::vector<std::string>> limits;

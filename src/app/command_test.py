@@ -65,6 +65,7 @@ class UsageTest(unittest.TestCase):
                 (["--decisions", "--log-level", "loud"], ["--log-level", "debug, info, warn"]),
                 (["--decisions", "--drain-timeout", "soon"], ["--drain-timeout", "soon"]),
                 (["--decisions", "--cells", "-1"], ["--cells"]),
+                (["--decisions", "--state-bytes", "64MB"], ["--state-bytes", "MiB"]),
                 (["--decisions", "--limit", "ten/s"], ["--limit", "ten/s"]),
                 (["--listen", "127.0.0.1:0"], ["--listen", "--upstream"]),
         ]:
@@ -101,6 +102,16 @@ class ValidateTest(harness.Case):
         code, out, err = run_once("validate", path)
         self.assertEqual((code, err), (0, ""))
         self.assertEqual(out, f"{path}: ok (rules, 1 rule)\n")
+
+    def test_a_rule_that_no_http_request_meets_is_a_warning(self):
+        text = "rules: [{name: a, on: {resource: x}, limit: 1/s}]\n"
+        code, out, err = run_once("validate", self.write("rules.yaml", text))
+        self.assertEqual(code, 0)
+        self.assertIn("on.resource: meets no request of the gateway", err)
+
+        decisions = "decisions: {listen: '127.0.0.1:0'}\n"
+        code, out, err = run_once("validate", self.write("flowguard.yaml", decisions + text))
+        self.assertEqual((code, err), (0, ""))
 
     def test_bad_file_tells_line_and_column(self):
         path = self.write("rules.yaml", BAD)

@@ -23,6 +23,7 @@ Result<std::unique_ptr<Server>> Server::Create(Settings settings, const Clock& c
   FG_ASSIGN_OR_RETURN(std::unique_ptr<net::Loop> control, net::Loop::Create(clock));
   engine::EngineOptions options;
   options.cell_capacity = settings.cells;
+  options.state_bytes = settings.state_bytes;
   FG_ASSIGN_OR_RETURN(std::unique_ptr<engine::Engine> engine, engine::Engine::Create(options));
   std::unique_ptr<Server> server(
       new Server(std::move(settings), clock, std::move(control), std::move(engine)));

@@ -74,6 +74,13 @@ Result<void> ReadNumbers(const RunFlags& flags, RunOptions& options) {
     if (!cells.ok()) return Fault("--cells", *flags.cells, cells.fault().message);
     options.cells = static_cast<size_t>(*cells);
   }
+  if (flags.state_bytes) {
+    const auto bytes = dialects::ReadBytes(
+        *flags.state_bytes,
+        {.min = int64_t{base::kStateBytesMin}, .max = int64_t{base::kStateBytesMax}});
+    if (!bytes.ok()) return Fault("--state-bytes", *flags.state_bytes, bytes.fault().message);
+    options.state_bytes = static_cast<size_t>(*bytes);
+  }
   if (flags.log_level) {
     FG_ASSIGN_OR_RETURN(options.log_level, ReadLogLevel(*flags.log_level));
   }
@@ -280,6 +287,7 @@ Result<Settings> MakeSettings(const RunOptions& options) {
   const int workers = options.workers.value_or(config.workers);
   settings.workers = workers > 0 ? workers : CoreCount();
   settings.cells = options.cells.value_or(config.cell_capacity);
+  settings.state_bytes = options.state_bytes.value_or(config.state_bytes);
   settings.drain_timeout = options.drain_timeout.value_or(config.timeouts.drain);
   settings.log_level = options.log_level.value_or(base::LogLevel::kInfo);
 

@@ -40,6 +40,7 @@ struct Settings {
   RuleOrigin rules;
   int workers = 1;
   size_t cells = 0;
+  size_t state_bytes = 0;
   Duration drain_timeout{};
   base::LogLevel log_level = base::LogLevel::kInfo;
   serve::GatewayOptions gateway_options;
@@ -58,6 +59,7 @@ struct RunOptions {
   std::optional<int> workers;
   std::optional<Duration> drain_timeout;
   std::optional<size_t> cells;
+  std::optional<size_t> state_bytes;
   std::optional<base::LogLevel> log_level;
   std::optional<std::vector<std::string>> upstreams;
   std::vector<Rule> limits;

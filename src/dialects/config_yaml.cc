@@ -8,8 +8,8 @@
 #include "dialects/fields.h"
 #include "dialects/rule_reader.h"
 #include "dialects/rule_words.h"
+#include "rules/address_block.h"
 #include "rules/route.h"
-#include "rules/value_list.h"
 #include "text/yaml.h"
 
 namespace flowguard::dialects {
@@ -192,6 +192,13 @@ constexpr Field<ServerConfig> kCellsFields[] = {
                                           int64_t{base::kCellCapacityMax}};
        int64_t capacity = 0;
        if (ReadInteger(v, kCapacity, capacity)) c.cell_capacity = static_cast<size_t>(capacity);
+     }},
+    {"state_bytes",
+     [](const Value& v, ServerConfig& c) {
+       constexpr CountBounds kBytes = {int64_t{base::kStateBytesMin},
+                                       int64_t{base::kStateBytesMax}};
+       int64_t bytes = 0;
+       if (ReadSize(v, kBytes, bytes)) c.state_bytes = static_cast<size_t>(bytes);
      }},
 };
 

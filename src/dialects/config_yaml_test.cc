@@ -91,7 +91,7 @@ TEST(ParseConfigTest, ClientIpStoreAndCells) {
       "client_ip: {trusted_proxies: [10.0.0.0/8, \"fd00::/8\"], header: forwarded, ipv6_prefix: "
       "56}\n"
       "store: {redis: \"redis://127.0.0.1:6379\", deadline: 50ms, nodes: 3}\n"
-      "cells: {capacity: 2_000_000}\n");
+      "cells: {capacity: 2_000_000, state_bytes: 1GiB}\n");
 
   EXPECT_EQ(config.client_ip.trusted_proxies, (std::vector<std::string>{"10.0.0.0/8", "fd00::/8"}));
   EXPECT_EQ(config.client_ip.header, ClientIpHeader::kForwarded);
@@ -100,6 +100,7 @@ TEST(ParseConfigTest, ClientIpStoreAndCells) {
   EXPECT_EQ(config.store->deadline, 50ms);
   EXPECT_EQ(config.store->nodes, 3);
   EXPECT_EQ(config.cell_capacity, 2'000'000u);
+  EXPECT_EQ(config.state_bytes, size_t{1} << 30);
 }
 
 TEST(ParseConfigTest, RulesByPathOrInPlace) {
@@ -164,6 +165,9 @@ TEST(ParseConfigTest, WordsAndRangesAreChecked) {
       ErrorOf("cells: {capacity: 98765432198765432198765}\n"),
       "flowguard.yaml:1:19: capacity: \"98765432198765432198765\" is too large; the maximum is "
       "4294967296");
+  EXPECT_EQ(ErrorOf("cells: {state_bytes: 64MB}\n"),
+            "flowguard.yaml:1:24: state_bytes: \"64MB\" is not a size; write bytes, or use KiB, "
+            "MiB, GiB");
   EXPECT_EQ(ErrorOf("rules:\n"),
             "flowguard.yaml:1:1: rules: found nothing; the path of a rule file or a list of rules "
             "is allowed");

@@ -147,6 +147,20 @@ bool ReadTime(const Value& value, DurationBounds bounds, Duration& out) {
   return true;
 }
 
+bool ReadSize(const Value& value, CountBounds bounds, int64_t& bytes) {
+  if (!value.node.IsScalar()) {
+    value.Fault("found " + Describe(value.node) + "; a size such as 64MiB is allowed");
+    return false;
+  }
+  const Read<int64_t> size = ReadBytes(value.node.scalar, bounds);
+  if (!size.ok()) {
+    value.Fault(size.fault().message, size.fault().offset);
+    return false;
+  }
+  bytes = *size;
+  return true;
+}
+
 bool ReadStrings(const Value& value, std::vector<std::string>& out) {
   std::vector<std::string> strings;
   if (value.node.IsScalar()) {

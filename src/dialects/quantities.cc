@@ -163,6 +163,33 @@ Read<int64_t> ReadCount(std::string_view text, CountBounds bounds) {
   return *value;
 }
 
+Read<int64_t> ReadBytes(std::string_view text, CountBounds bounds) {
+  const size_t unit_at = NumeralEnd(text);
+  const std::string_view number = text.substr(0, unit_at);
+  const std::string_view unit = text.substr(unit_at);
+  int shift = 0;
+  if (unit == "KiB") {
+    shift = 10;
+  } else if (unit == "MiB") {
+    shift = 20;
+  } else if (unit == "GiB") {
+    shift = 30;
+  } else if (!unit.empty()) {
+    return TextFault{unit_at, Quote(text) + " is not a size; write bytes, or use KiB, MiB, GiB"};
+  }
+  if (!IsNumeral(number)) return NotWhole(text, 0);
+  const std::optional<int64_t> count = ValueUpTo(number, bounds.max >> shift);
+  if (!count) {
+    return TextFault{
+        0, Quote(text) + " is too large; the maximum is " + std::to_string(bounds.max) + " bytes"};
+  }
+  if ((*count << shift) < bounds.min) {
+    return TextFault{
+        0, Quote(text) + " is too small; the minimum is " + std::to_string(bounds.min) + " bytes"};
+  }
+  return *count << shift;
+}
+
 Read<Duration> ReadDuration(std::string_view text, DurationBounds bounds) {
   const int64_t max = bounds.max.count();
   if (text == "0") return CheckBounds(text, Duration{}, bounds);

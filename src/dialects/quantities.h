@@ -71,6 +71,9 @@ struct CountBounds {
 // Digits, with single '_' between them.
 Read<int64_t> ReadCount(std::string_view text, CountBounds bounds);
 
+// A count of bytes, or of KiB, MiB or GiB: 65536, 64MiB.
+Read<int64_t> ReadBytes(std::string_view text, CountBounds bounds);
+
 struct DurationBounds {
   Duration min{};
   Duration max{};

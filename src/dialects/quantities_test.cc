@@ -38,6 +38,26 @@ TEST(ReadCountTest, TakesDigitsWithUnderscores) {
   EXPECT_EQ(*ReadCount("007", {0, 10}), 7);
 }
 
+TEST(ReadBytesTest, TakesBytesAndBinaryUnits) {
+  constexpr CountBounds kBounds = {1024, int64_t{1} << 40};
+  const auto fault = [](std::string_view text) {
+    const auto read = ReadBytes(text, kBounds);
+    return read.ok() ? "ok" : read.fault().message;
+  };
+  EXPECT_EQ(*ReadBytes("65_536", kBounds), 65'536);
+  EXPECT_EQ(*ReadBytes("1KiB", kBounds), 1024);
+  EXPECT_EQ(*ReadBytes("64MiB", kBounds), 64 << 20);
+  EXPECT_EQ(*ReadBytes("1024GiB", kBounds), int64_t{1} << 40);
+  EXPECT_EQ(fault("1025GiB"), "\"1025GiB\" is too large; the maximum is 1099511627776 bytes");
+  EXPECT_EQ(fault("99999999999999999999GiB"),
+            "\"99999999999999999999GiB\" is too large; the maximum is 1099511627776 bytes");
+  EXPECT_EQ(fault("1023"), "\"1023\" is too small; the minimum is 1024 bytes");
+  EXPECT_EQ(fault("64 MiB"), "\"64 MiB\" is not a size; write bytes, or use KiB, MiB, GiB");
+  EXPECT_EQ(fault("-1"), "\"-1\" is not a size; write bytes, or use KiB, MiB, GiB");
+  EXPECT_EQ(fault("MiB"), "\"MiB\" is not a whole number");
+  EXPECT_EQ(fault(""), "\"\" is not a whole number");
+}
+
 // A count that is narrowed to 32 bits somewhere would come out as 5.
 TEST(ReadCountTest, KeepsAllBits) {
   EXPECT_EQ(*ReadCount("4294967301", {0, base::kLimitMax}), 4'294'967'301);
