@@ -14,6 +14,9 @@
 namespace flowguard {
 
 // One dimension of a request: {"user", "u42"}, {"ip", "192.0.2.7"}, {"param:sku", "1001"}.
+// Values are taken as they are.  An address is the caller's to spell one way and, where
+// all of an IPv6 /64 is one client, to cut to that ("2001:db8:1:2::/64"): other texts
+// are other clients.  Lists and overrides of addresses know all spellings.
 struct DimensionValue {
   std::string_view name;
   std::string_view value;
@@ -24,7 +27,10 @@ struct DimensionValue {
 struct Request {
   std::string_view resource{};  // "order:create"; may be empty when a path is given
   std::string_view method{};    // for route rules
-  std::string_view path{};  // for route rules, normalised by the caller or by http::NormalisePath
+  // For route rules: without query, and normalised by the caller, as routes are written:
+  // no dot segments or empty ones, escapes only where needed and in capitals.  It is
+  // compared as it is: another spelling escapes the rule.
+  std::string_view path{};
   std::span<const DimensionValue> dimensions{};
   int64_t cost = 0;  // units; 0: what each rule reserves (1 unless told).  Negative: refused
                      // with kInvalidCost and nothing taken

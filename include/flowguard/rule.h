@@ -57,7 +57,7 @@ struct Target {
 
 // One limit value with its burst; the per-value exceptions of a keyed rule.
 struct Override {
-  std::string value;  // compared with the first dimension of `by`
+  std::string value;  // of the first dimension of `by`; of ip also a CIDR block
   Rate rate;
   std::optional<int64_t> burst;
 
@@ -89,8 +89,10 @@ struct Refuse {
 // (or the gateway's upstream) serves the cheaper answer.
 struct Degrade {
   bool enabled = false;
-  std::string header;  // request header set for the upstream, "x-degraded: 1" by default
-  int status = 0;      // or answer with this status and body at once (0: pass on marked)
+  // Request header that a server sets for the upstream; empty: "x-degraded: 1".  None of
+  // that name is taken from a client.
+  std::string header;
+  int status = 0;  // or answer with this status and body at once (0: pass on marked)
   std::string body;
   std::string content_type;
 
@@ -98,8 +100,8 @@ struct Degrade {
 };
 
 // Lists of allowed and denied values by dimension.  A value matches exactly, as a
-// CIDR block (dimension ip), or by a trailing '*'.  deny wins; with an allow list,
-// what is not on it is refused.
+// CIDR block (dimension ip; the whole address is compared), or by a trailing '*'.  deny
+// wins; with an allow list, what is not on it is refused.
 struct AccessList {
   std::string dimension;
   std::vector<std::string> values;

@@ -17,7 +17,7 @@ namespace flowguard::guard {
 //
 // A dimension's value is found under its own name ("tenant", "param:sku"), or under
 // where it is declared to be found ("header:x-tenant-id"); param:NAME also under
-// query:NAME.
+// query:NAME.  Values and the path are taken as they are: the caller has normalised them.
 class RequestAdapter final : public engine::RequestView {
  public:
   RequestAdapter(const Request& request, Duration longest_wait) noexcept
