@@ -21,14 +21,25 @@ http {{
       auth_request /_fg;
       auth_request_set $fg_status $upstream_status;
       auth_request_set $fg_retry $upstream_http_retry_after;
+      auth_request_set $fg_policy $upstream_http_ratelimit_policy;
+      auth_request_set $fg_limit $upstream_http_ratelimit;
       error_page 500 = @denied;
       proxy_pass http://127.0.0.1:{upstream};
     }}
     location @denied {{
       internal;
+      default_type application/json;
+      add_header Retry-After $fg_retry always;
+      add_header RateLimit-Policy $fg_policy always;
+      add_header RateLimit $fg_limit always;
       if ($fg_status = 429) {{
-        add_header Retry-After $fg_retry always;
         return 429 '{{"code":429,"message":"slow down","success":false}}';
+      }}
+      if ($fg_status = 503) {{
+        return 503 '{{"code":503,"message":"busy","success":false}}';
+      }}
+      if ($fg_status = 400) {{
+        return 400 '{{"code":400,"message":"bad request","success":false}}';
       }}
       return 500;
     }}
@@ -42,6 +53,8 @@ http {{
       proxy_set_header X-Original-URI $request_uri;
       proxy_set_header X-Original-Method $request_method;
       proxy_set_header X-Forwarded-For $remote_addr;
+      proxy_set_header X-Forwarded-Uri "";
+      proxy_set_header X-Envoy-Original-Path "";
     }}
   }}
 }}
@@ -55,6 +68,8 @@ CADDY = """
 http://127.0.0.1:{port} {{
   forward_auth 127.0.0.1:{decisions} {{
     uri /v1/auth
+    header_up -X-Original-Uri
+    header_up -X-Envoy-Original-Path
   }}
   reverse_proxy 127.0.0.1:{upstream}
 }}
@@ -66,6 +81,10 @@ rules:
     on: {route: "POST /orders"}
     limit: 2/h
     by: [ip]
+  - name: closed
+    on: {route: "/closed"}
+    limit: 0
+    refuse: {status: 503}
 """
 
 CONFIG = """
@@ -86,8 +105,14 @@ class Proxies(harness.Case):
         second = harness.ask(port, "//orders", "POST")
         third = harness.ask(port, "/orders", "POST")
         other = harness.ask(port, "/elsewhere", "GET")
+        # A client that writes what the proxy writes is answered as any other.
+        forged = harness.ask(port, "/orders", "POST", headers={
+            "X-Forwarded-Uri": "/a", "X-Original-Uri": "/b", "X-Envoy-Original-Path": "/c"})
+        closed = harness.ask(port, "/closed")
 
         self.assertEqual([first[0], second[0], third[0], other[0]], [200, 200, 429, 200])
+        self.assertEqual([forged[0], closed[0]], [429, 503])
+        self.assertIn("orders", third[1]["ratelimit"])
         self.assertGreaterEqual(int(third[1]["retry-after"]), 1)
         self.assertIn("429", third[2])
         self.assertEqual(len(upstream.requests), 3)
