@@ -73,6 +73,21 @@ struct Cost {
   friend bool operator==(const Cost&, const Cost&) = default;
 };
 
+// Which shared cells live together on one server of a cluster.
+enum class CellTag : uint8_t {
+  kKey,       // those of equal keys; keys spread
+  kResource,  // those of all rules and keys of the rule's resource
+};
+
+// Units that a process takes ahead, so that most requests ask no store.
+struct Lease {
+  // Units that all processes together may hold ahead, and so the most that is admitted
+  // beyond the limit; 0: nothing is taken ahead.
+  int64_t overshoot = 0;
+
+  friend bool operator==(const Lease&, const Lease&) = default;
+};
+
 enum class RefuseBody : uint8_t { kProblem, kUnified, kText };
 
 // How a refusal looks to a client.
@@ -124,11 +139,19 @@ struct Rule {
   Duration wait{};   // token_bucket and leaky_bucket only
   bool count_refused = false;
   Cost cost;
-  Scope scope = Scope::kLocal;
-  StoreFailurePolicy on_store_failure = StoreFailurePolicy::kLocal;
 
   // kConcurrency
   int64_t concurrency = 0;
+
+  // kLimit and kConcurrency: where its cells live
+  Scope scope = Scope::kLocal;
+  StoreFailurePolicy on_store_failure = StoreFailurePolicy::kLocal;
+  CellTag tag = CellTag::kKey;
+
+  // kLimit with scope shared
+  Lease lease;
+  int shards = 1;          // each cell is split in so many, with a part of the limit each
+  bool prefilter = false;  // refuse what this process alone has used up without asking
 
   // kLimit and kConcurrency
   std::vector<std::string> by;  // dimensions of the key; empty: one cell for all

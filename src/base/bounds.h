@@ -63,6 +63,34 @@ inline constexpr size_t kStoreCallsMax =
 inline constexpr size_t kAttemptPoolMax = 16;  // entries kept for reuse, a thread
 inline constexpr size_t kRuleFileBytesMax = 64u << 20;
 
+// --- cells in other processes
+inline constexpr int kCellRequestsPerCallMax = 1'024;   // takes of one key that share a call
+inline constexpr size_t kCellCallsPerTurnMax = 64;      // cells that one Call asks
+inline constexpr size_t kCellCallsPendingMax = 65'536;  // Calls without an answer, a loop
+inline constexpr size_t kCellKeyBytesMax = 256;         // of a key in Redis
+inline constexpr size_t kCellOwnerBytesMax = 128;       // name of who holds slots or a lease
+
+inline constexpr size_t kRulesUsual = 10'000;  // more are a sign of a rule for each client
+inline constexpr int kShardsMax = 16;          // of one shared cell
+inline constexpr Duration kSlotExpiry =
+    std::chrono::seconds(30);  // of a shared concurrency slot that its holder does not renew
+inline constexpr int kNodesMax = 10'000;  // processes that share a limit
+
+// --- stores of shared limits, one a worker
+inline constexpr size_t kStoreAsksMax =
+    16'384;  // requests that wait for a store; more count as not answered
+inline constexpr size_t kStoreCellsMax =
+    16'384;  // cells that a store knows; the one unused for longest is forgotten
+inline constexpr size_t kStoreFlightsMax = 8'192;  // calls on their way to a cell server
+inline constexpr size_t kStoreDuesMax =
+    16'384;  // give-backs and charges that wait to be sent; more are lost, and counted
+inline constexpr size_t kCellCallsPerFlightMax = 16;
+inline constexpr size_t kDeniedCostsMax = 4;  // refusals remembered of one cell
+inline constexpr Duration kDenyMax = std::chrono::seconds(1);
+inline constexpr size_t kStorePlacesMax = 64;  // servers whose failures are told apart
+inline constexpr size_t kSlotEpochsMax = 4;    // owners of one cell's slots, one after the other
+inline constexpr int kReleaseTriesMax = 16;    // until a slot is left to expire
+
 // --- text
 inline constexpr size_t kTextDepthMax = 64;         // maps and lists within each other
 inline constexpr size_t kTextNodesMax = 4'000'000;  // values of one document

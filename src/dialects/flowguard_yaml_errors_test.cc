@@ -28,7 +28,8 @@ TEST(RuleErrorsTest, MisspeltFieldIsCorrected) {
       ErrorOf("rules:\n  - name: r\n    limit: 1/s\n    algoritm: sliding_log\n"),
       "rules.yaml:4:5: unknown field \"algoritm\"; did you mean \"algorithm\"? allowed: name, "
       "enabled, shadow, on, limit, concurrency, access, algorithm, buckets, wait, "
-      "count_refused, cost, by, overrides, scope, on_store_failure, refuse, degrade");
+      "count_refused, cost, by, overrides, scope, on_store_failure, lease, shards, prefilter, "
+      "tag, refuse, degrade");
   EXPECT_EQ(ErrorOf("rulez: []\nrules: []\n"),
             "rules.yaml:1:1: unknown field \"rulez\"; did you mean \"rules\"? allowed: rules, "
             "dimensions, match");
@@ -54,6 +55,27 @@ TEST(RuleErrorsTest, MisspeltValueIsCorrected) {
   EXPECT_EQ(ErrorOf("match: most-specific\nrules: []\n"),
             "rules.yaml:1:8: match: unknown value \"most-specific\"; did you mean "
             "\"most_specific\"? allowed: all, most_specific");
+}
+
+TEST(RuleErrorsTest, FieldsOfSharedRules) {
+  EXPECT_EQ(FieldError("limit: 1/s, scope: shared, lease: {}"),
+            "rules.yaml:2:49: lease: overshoot is missing; write {overshoot: 100}");
+  EXPECT_EQ(FieldError("limit: 1/s, scope: shared, lease: {overshot: 5}"),
+            "rules.yaml:2:49: lease: overshoot is missing; write {overshoot: 100}\n"
+            "rules.yaml:2:50: unknown field \"overshot\"; did you mean \"overshoot\"? allowed: "
+            "overshoot");
+  EXPECT_EQ(FieldError("limit: 1/s, scope: shared, tag: resorce"),
+            "rules.yaml:2:47: tag: unknown value \"resorce\"; did you mean \"resource\"? allowed: "
+            "key, resource");
+  EXPECT_EQ(FieldError("limit: 1/s, scope: shared, shards: 99"),
+            "rules.yaml:2:50: shards: \"99\" is too large; the maximum is 16");
+  EXPECT_EQ(FieldError("limit: 1/s, prefiltre: true"),
+            "rules.yaml:2:27: unknown field \"prefiltre\"; did you mean \"prefilter\"? allowed: "
+            "name, enabled, shadow, on, limit, concurrency, access, algorithm, buckets, wait, "
+            "count_refused, cost, by, overrides, scope, on_store_failure, lease, shards, "
+            "prefilter, tag, refuse, degrade");
+  EXPECT_EQ(FieldError("concurrency: 4, lease: {overshoot: 5}"),
+            "rules.yaml:2:31: lease: goes with limit, not with concurrency");
 }
 
 TEST(RuleErrorsTest, RateSaysWhatIsAllowedAtItsOwnColumn) {

@@ -105,6 +105,26 @@ TEST(ParseRulesTest, FieldsOfALimit) {
             StoreFailurePolicy::kOpen);
 }
 
+TEST(ParseRulesTest, FieldsOfSharedCells) {
+  const Rule rule = RuleOf(
+      "limit: 9/s, scope: shared, on_store_failure: closed, lease: {overshoot: 5}, shards: 3, "
+      "prefilter: true, tag: resource");
+
+  EXPECT_EQ(rule.lease.overshoot, 5);
+  EXPECT_EQ(rule.shards, 3);
+  EXPECT_TRUE(rule.prefilter);
+  EXPECT_EQ(rule.tag, CellTag::kResource);
+  EXPECT_EQ(RuleOf("concurrency: 4, scope: shared, on_store_failure: open").scope, Scope::kShared);
+}
+
+TEST(ParseRulesTest, ASharedRuleThatSaysNothingOfStoreFailuresIsAWarning) {
+  const auto parsed = ParseRules("rules: [{name: r, limit: 1/s, scope: shared}]\n", "r.yaml");
+
+  ASSERT_TRUE(parsed.ok()) << parsed.error().message;
+  ASSERT_EQ(parsed->warnings.size(), 1u);
+  EXPECT_NE(parsed->warnings[0].find("scope: shared without on_store_failure"), std::string::npos);
+}
+
 TEST(ParseRulesTest, CostAsANumberOrAMap) {
   EXPECT_EQ(RuleOf("limit: 9/s, cost: 5").cost.reserve, 5);
   const Cost cost =

@@ -122,6 +122,19 @@ void ReadAccessLists(const Value& value, std::vector<AccessList>& lists) {
   }
 }
 
+constexpr Field<Lease> kLeaseFields[] = {
+    {"overshoot",
+     [](const Value& v, Lease& lease) {
+       ReadInteger(v, {1, base::kLimitMax}, lease.overshoot);
+     }},
+};
+
+void ReadLease(const Value& value, Lease& lease) {
+  if (ReadMap(value, kLeaseFields, lease) && value.node.Find("overshoot") == nullptr) {
+    value.Fault("overshoot is missing; write {overshoot: 100}");
+  }
+}
+
 constexpr Field<Rule> kAccessFields[] = {
     {"allow", [](const Value& v, Rule& rule) { ReadAccessLists(v, rule.allow); }},
     {"deny", [](const Value& v, Rule& rule) { ReadAccessLists(v, rule.deny); }},
@@ -161,6 +174,13 @@ constexpr Field<RuleDraft> kRuleFields[] = {
      [](const Value& v, RuleDraft& d) {
        ReadWord(v, kStoreFailureWords, d.rule.on_store_failure);
      }},
+    {"lease", [](const Value& v, RuleDraft& d) { ReadLease(v, d.rule.lease); }},
+    {"shards",
+     [](const Value& v, RuleDraft& d) {
+       ReadSmallInteger(v, {1, base::kShardsMax}, d.rule.shards);
+     }},
+    {"prefilter", [](const Value& v, RuleDraft& d) { ReadBool(v, d.rule.prefilter); }},
+    {"tag", [](const Value& v, RuleDraft& d) { ReadWord(v, kCellTagWords, d.rule.tag); }},
     {"refuse", [](const Value& v, RuleDraft& d) { ReadRefuse(v, d.rule.refuse); }},
     {"degrade", [](const Value& v, RuleDraft& d) { ReadDegrade(v, d.rule.degrade); }},
     {"breaker", RefuseLaterKind, Told::kNo},
@@ -176,9 +196,10 @@ struct KindOnly {
   bool concurrency;  // else limit alone
 };
 constexpr KindOnly kKindOnly[] = {
-    {"algorithm", false},        {"buckets", false}, {"wait", false},
-    {"count_refused", false},    {"cost", false},    {"scope", false},
-    {"on_store_failure", false}, {"by", true},       {"overrides", true},
+    {"algorithm", false}, {"buckets", false},         {"wait", false},   {"count_refused", false},
+    {"cost", false},      {"lease", false},           {"shards", false}, {"prefilter", false},
+    {"scope", true},      {"on_store_failure", true}, {"tag", true},     {"by", true},
+    {"overrides", true},
 };
 
 std::string_view WordOfKind(RuleKind kind) {
@@ -279,6 +300,12 @@ void FinishRule(const Value& value, RuleDraft& draft) {
   }
   if (draft.overrides != nullptr && draft.rule.kind != RuleKind::kAccess) {
     ReadOverrides(value.Part("overrides", *draft.overrides), draft.rule);
+  }
+  if (draft.rule.scope == Scope::kShared && draft.rule.kind != RuleKind::kAccess &&
+      value.node.Find("on_store_failure") == nullptr) {
+    value.problems.Warn(value.node.Find("scope")->at,
+                        "scope: shared without on_store_failure; while the store is away each "
+                        "process grants its share of the limit (`on_store_failure: local`)");
   }
   RefuseFieldsOfOtherKinds(value, draft.rule);
 }

@@ -31,6 +31,11 @@ inline constexpr Word<StoreFailurePolicy> kStoreFailureWords[] = {
     {"closed", StoreFailurePolicy::kClosed},
 };
 
+inline constexpr Word<CellTag> kCellTagWords[] = {
+    {"key", CellTag::kKey},
+    {"resource", CellTag::kResource},
+};
+
 inline constexpr Word<RefuseBody> kRefuseBodyWords[] = {
     {"problem", RefuseBody::kProblem},
     {"unified", RefuseBody::kUnified},

@@ -111,10 +111,23 @@ void WriteLimit(RuleLines& lines, const Rule& rule) {
   if (rule.wait != defaults.wait) lines.Plain("wait", WriteDuration(rule.wait));
   if (rule.count_refused) lines.Plain("count_refused", "true");
   WriteCost(lines, rule.cost);
+}
+
+void WriteScope(RuleLines& lines, const Rule& rule) {
+  const Rule defaults;
   if (rule.scope != defaults.scope) lines.Plain("scope", WordOf(kScopeWords, rule.scope));
-  if (rule.on_store_failure != defaults.on_store_failure) {
+  // Of a shared rule it is told whatever it is: who reads the rule should not have to know.
+  if (rule.on_store_failure != defaults.on_store_failure || rule.scope == Scope::kShared) {
     lines.Plain("on_store_failure", WordOf(kStoreFailureWords, rule.on_store_failure));
   }
+  if (rule.lease != defaults.lease) {
+    FlowMap map(lines.Line("lease"));
+    map.Plain("overshoot", std::to_string(rule.lease.overshoot));
+    map.End();
+  }
+  if (rule.shards != defaults.shards) lines.Plain("shards", std::to_string(rule.shards));
+  if (rule.prefilter) lines.Plain("prefilter", "true");
+  if (rule.tag != defaults.tag) lines.Plain("tag", WordOf(kCellTagWords, rule.tag));
 }
 
 void WriteKey(RuleLines& lines, const Rule& rule) {
@@ -212,7 +225,10 @@ std::string RuleToYaml(const Rule& rule) {
       WriteAccess(lines, rule);
       break;
   }
-  if (rule.kind != RuleKind::kAccess) WriteKey(lines, rule);
+  if (rule.kind != RuleKind::kAccess) {
+    WriteScope(lines, rule);
+    WriteKey(lines, rule);
+  }
   WriteRefuse(lines, rule.refuse);
   WriteDegrade(lines, rule.degrade);
   lines.End();

@@ -29,6 +29,10 @@ RuleSet EverythingSet() {
   limit.cost = {7, "header:x-usage", 20'000};
   limit.scope = Scope::kShared;
   limit.on_store_failure = StoreFailurePolicy::kClosed;
+  limit.tag = CellTag::kResource;
+  limit.lease.overshoot = 50;
+  limit.shards = 4;
+  limit.prefilter = true;
   limit.by = {"tenant", "header:x-key", "null", "true", "5", "- x", ""};
   limit.overrides = {{"a, b: {c}", {0, 1s}, {}}, {"\x7f*", {3, 24h}, 9}};
   limit.refuse = {503, "later: please", {{"x-a", "b # c"}, {"x-empty", ""}}, RefuseBody::kText};
@@ -46,6 +50,8 @@ RuleSet EverythingSet() {
   concurrency.name = "concurrency";
   concurrency.kind = RuleKind::kConcurrency;
   concurrency.concurrency = 40;
+  concurrency.scope = Scope::kShared;
+  concurrency.on_store_failure = StoreFailurePolicy::kOpen;
   concurrency.by = {"user"};
   concurrency.overrides = {{"1001", {80, Duration{}}, {}}};
   Rule access;

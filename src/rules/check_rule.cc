@@ -130,6 +130,70 @@ void CheckAlgorithm(const Rule& rule, FaultsAt& faults) {
   }
 }
 
+// The parts of a shared limit add up to it, so none may be left with nothing.
+void CheckShards(const Rule& rule, FaultsAt& faults) {
+  if (rule.shards == kDefaults.shards) return;
+  CheckBetween("shards", rule.shards, 1, base::kShardsMax, faults);
+  if (rule.lease != kDefaults.lease)
+    faults.Error("shards", "found beside lease; either spreads a hot cell, choose one");
+  const int64_t burst = rule.algorithm == Algorithm::kTokenBucket && rule.burst.has_value()
+                            ? *rule.burst
+                            : rule.rate.limit;
+  const int64_t least = std::min(rule.rate.limit, burst);
+  if (rule.shards < 1 || rule.rate.limit <= 0) return;
+  if (rule.cost.reserve > least / rule.shards)
+    faults.Error("shards", Found(rule.shards) + "; a part of " +
+                               std::to_string(least / rule.shards) +
+                               " units would be below the cost of a request, " +
+                               std::to_string(rule.cost.reserve));
+}
+
+void CheckLease(const Rule& rule, FaultsAt& faults) {
+  if (rule.lease == kDefaults.lease) return;
+  CheckBetween("lease.overshoot", rule.lease.overshoot, 1, base::kLimitMax, faults);
+  const bool exact =
+      rule.algorithm == Algorithm::kSlidingLog || rule.algorithm == Algorithm::kLeakyBucket;
+  if (exact)
+    faults.Error("lease", "found with algorithm " + std::string(NameOf(rule.algorithm)) +
+                              ", whose guarantee units taken ahead would break; use it with "
+                              "token_bucket, sliding_buckets, sliding_window or fixed_window");
+  if (rule.wait != Duration{})
+    faults.Error("lease", "found beside wait; units taken ahead have no place in a queue");
+}
+
+void CheckPrefilter(const Rule& rule, FaultsAt& faults) {
+  if (!rule.prefilter) return;
+  const bool known =
+      rule.algorithm == Algorithm::kTokenBucket || rule.algorithm == Algorithm::kLeakyBucket ||
+      rule.algorithm == Algorithm::kSlidingWindow || rule.algorithm == Algorithm::kFixedWindow;
+  if (!known)
+    faults.Misplaced("prefilter",
+                     "algorithms token_bucket, leaky_bucket, sliding_window and fixed_window");
+}
+
+// Fields that only cells in a store have.
+void CheckScope(const Rule& rule, FaultsAt& faults) {
+  constexpr std::string_view kOwner = "rules with scope shared";
+  if (rule.tag == CellTag::kResource && rule.on.resource.empty())
+    faults.Error("tag", "found resource, but the rule names none under on");
+  if (rule.scope == Scope::kLocal) {
+    if (rule.on_store_failure != kDefaults.on_store_failure)
+      faults.Misplaced("on_store_failure", kOwner);
+    if (rule.tag != kDefaults.tag) faults.Misplaced("tag", kOwner);
+    if (rule.lease != kDefaults.lease) faults.Misplaced("lease", kOwner);
+    if (rule.shards != kDefaults.shards) faults.Misplaced("shards", kOwner);
+    if (rule.prefilter) faults.Misplaced("prefilter", kOwner);
+    return;
+  }
+  if (rule.kind != RuleKind::kLimit) return;
+  if (rule.count_refused)
+    faults.Error("count_refused",
+                 "found with scope shared; a store takes nothing for a refused request");
+  CheckLease(rule, faults);
+  CheckShards(rule, faults);
+  CheckPrefilter(rule, faults);
+}
+
 void CheckLimit(const Rule& rule, FaultsAt& faults) {
   if (rule.rate.limit < 0)
     faults.Error("limit", Found(rule.rate.limit) + "; at least 0, which refuses everything");
@@ -140,8 +204,6 @@ void CheckLimit(const Rule& rule, FaultsAt& faults) {
   CheckAlgorithm(rule, faults);
   CheckCost(rule, faults);
   if (rule.concurrency != 0) faults.Misplaced("concurrency", "rules of kind concurrency");
-  if (rule.scope == Scope::kLocal && rule.on_store_failure != kDefaults.on_store_failure)
-    faults.Misplaced("on_store_failure", "rules with scope shared");
 }
 
 // Fields that a rule of another kind than limit must leave as they are.
@@ -154,14 +216,16 @@ void CheckNotLimit(const Rule& rule, FaultsAt& faults) {
   if (rule.wait != kDefaults.wait) faults.Misplaced("wait", kOwner);
   if (rule.count_refused) faults.Misplaced("count_refused", kOwner);
   if (rule.cost != kDefaults.cost) faults.Misplaced("cost", kOwner);
-  if (rule.scope != kDefaults.scope) faults.Misplaced("scope: shared", kOwner);
-  if (rule.on_store_failure != kDefaults.on_store_failure)
-    faults.Misplaced("on_store_failure", kOwner);
+  if (rule.scope == Scope::kLocal) return;  // told by CheckScope
+  if (rule.lease != kDefaults.lease) faults.Misplaced("lease", kOwner);
+  if (rule.shards != kDefaults.shards) faults.Misplaced("shards", kOwner);
+  if (rule.prefilter) faults.Misplaced("prefilter", kOwner);
 }
 
 void CheckAccess(const Rule& rule, FaultsAt& faults) {
   CheckNotLimit(rule, faults);
   constexpr std::string_view kOwner = "rules of kind limit or concurrency";
+  if (rule.scope != kDefaults.scope) faults.Misplaced("scope: shared", kOwner);
   if (rule.concurrency != 0) faults.Misplaced("concurrency", "rules of kind concurrency");
   if (!rule.by.empty()) faults.Misplaced("by", kOwner);
   if (!rule.overrides.empty()) faults.Misplaced("overrides", kOwner);
@@ -186,6 +250,7 @@ void CheckRule(const Rule& rule, FaultsAt& faults) {
       CheckAccess(rule, faults);
       break;
   }
+  CheckScope(rule, faults);
   if (rule.kind != RuleKind::kAccess) {
     if (!rule.allow.empty()) faults.Misplaced("allow", "rules of kind access");
     if (!rule.deny.empty()) faults.Misplaced("deny", "rules of kind access");

@@ -87,6 +87,7 @@ class Compiler {
         faults_.errors.push_back(std::move(matcher).error().message);
       }
     }
+    WarnOfMany();
     if (!faults_.errors.empty()) return Error::InvalidArgument(Joined(faults_.errors));
     table_.dimensions = dimensions_.Take();  // moved: rules keep pointing into it
     table_.warnings = std::move(faults_.warnings);
@@ -119,7 +120,8 @@ class Compiler {
     const size_t errors_before = faults_.errors.size();
     CheckRule(rule, faults);
     CheckUnique(rule, index, faults);
-    if (rule.scope == Scope::kShared && rule.kind == RuleKind::kLimit && !options_.remote_allowed) {
+    if (rule.scope == Scope::kShared && rule.kind != RuleKind::kAccess &&
+        !options_.remote_allowed) {
       faults.Error("scope",
                    "found shared, but there is no store for shared limits; configure one "
                    "or use scope local");
@@ -134,6 +136,24 @@ class Compiler {
     AddLists("deny", rule.deny, compiled.deny, faults);
     if (faults_.errors.size() == errors_before) AddQuotas(rule, compiled, faults);
     table_.rules.push_back(std::move(compiled));
+  }
+
+  // What is odd about the set as a whole.
+  void WarnOfMany() {
+    if (set_.rules.size() > base::kRulesUsual)
+      faults_.warnings.push_back("rules: found " + std::to_string(set_.rules.size()) +
+                                 "; one rule with by and overrides counts any number of clients "
+                                 "apart, and costs less than a rule for each");
+    const auto met_by_all =
+        std::count_if(set_.rules.begin(), set_.rules.end(), [](const Rule& rule) {
+          return rule.enabled && rule.scope == Scope::kShared && rule.on == Target{};
+        });
+    if (static_cast<size_t>(met_by_all) > base::kRemoteTakesPerRequestMax)
+      faults_.warnings.push_back("rules: every request meets " + std::to_string(met_by_all) +
+                                 " shared rules; a store is "
+                                 "asked for " +
+                                 std::to_string(base::kRemoteTakesPerRequestMax) +
+                                 " of them, the others count as not answered");
   }
 
   void CheckUnique(const Rule& rule, size_t index, FaultsAt& faults) {

@@ -11,6 +11,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "rules/check_rule.h"
 #include "rules/compile_fixture_test.h"
 
 namespace flowguard::rules {
@@ -27,7 +28,7 @@ using testing::Not;
 std::vector<std::string> ErrorsOf(const std::function<void(Rule&)>& change) {
   Rule rule = Limit("a");
   change(rule);
-  return Errors(Set({rule}));
+  return Errors(Set({rule}), rule.scope == Scope::kShared);
 }
 
 TEST(CompileErrorTest, AllFaultsAreToldEachWithItsPlace) {
@@ -142,6 +143,79 @@ TEST(CompileErrorTest, FieldsBelongToAlgorithms) {
               ElementsAre(HasSubstr("on_store_failure: found here")));
 }
 
+// The errors of a shared rule after `change`.
+std::vector<std::string> SharedErrorsOf(const std::function<void(Rule&)>& change) {
+  return ErrorsOf([&](Rule& r) {
+    r.scope = Scope::kShared;
+    change(r);
+  });
+}
+
+TEST(CompileErrorTest, FieldsOfSharedCells) {
+  const auto set_all = [](Rule& r) {
+    r.on.resource = "orders";
+    r.tag = CellTag::kResource;
+    r.lease.overshoot = 5;
+    r.shards = 2;
+    r.prefilter = true;
+  };
+  EXPECT_THAT(ErrorsOf(set_all),
+              ElementsAre(HasSubstr("tag: found here; it belongs to rules with scope shared"),
+                          HasSubstr("lease: found here"), HasSubstr("shards: found here"),
+                          HasSubstr("prefilter: found here")));
+  EXPECT_THAT(SharedErrorsOf([](Rule& r) { r.count_refused = true; }),
+              ElementsAre(HasSubstr("count_refused: found with scope shared")));
+  EXPECT_THAT(SharedErrorsOf([](Rule& r) {
+                r.on = {};
+                r.tag = CellTag::kResource;
+              }),
+              ElementsAre(HasSubstr("tag: found resource, but the rule names none")));
+}
+
+TEST(CompileErrorTest, LeasesSuitSomeAlgorithms) {
+  for (const Algorithm algorithm : {Algorithm::kSlidingLog, Algorithm::kLeakyBucket}) {
+    EXPECT_THAT(
+        SharedErrorsOf([&](Rule& r) {
+          r.algorithm = algorithm;
+          r.lease.overshoot = 5;
+        }),
+        ElementsAre(HasSubstr("lease: found with algorithm " + std::string(NameOf(algorithm)))));
+  }
+  EXPECT_THAT(SharedErrorsOf([](Rule& r) {
+                r.wait = seconds(1);
+                r.lease.overshoot = 5;
+              }),
+              ElementsAre(HasSubstr("lease: found beside wait")));
+  EXPECT_THAT(SharedErrorsOf([](Rule& r) { r.lease.overshoot = -1; }),
+              ElementsAre(HasSubstr("lease.overshoot: found -1; allowed 1 to")));
+}
+
+TEST(CompileErrorTest, ShardsHaveEachAPartOfTheLimit) {
+  EXPECT_THAT(SharedErrorsOf([](Rule& r) { r.shards = 17; }),
+              ElementsAre(HasSubstr("shards: found 17; allowed 1 to 16")));
+  EXPECT_THAT(SharedErrorsOf([](Rule& r) {
+                r.rate.limit = 3;
+                r.shards = 4;
+              }),
+              ElementsAre(HasSubstr("shards: found 4; a part of 0 units")));
+  EXPECT_THAT(SharedErrorsOf([](Rule& r) {
+                r.shards = 2;
+                r.lease.overshoot = 5;
+              }),
+              ElementsAre(HasSubstr("shards: found beside lease")));
+}
+
+TEST(CompileErrorTest, OnlyFormsThatAreSoundAreFilteredAhead) {
+  for (const Algorithm algorithm :
+       {Algorithm::kSlidingLog, Algorithm::kSlidingBuckets, Algorithm::kWeightedAverage}) {
+    EXPECT_THAT(SharedErrorsOf([&](Rule& r) {
+                  r.algorithm = algorithm;
+                  r.prefilter = true;
+                }),
+                ElementsAre(HasSubstr("prefilter: found here; it belongs to algorithms")));
+  }
+}
+
 TEST(CompileErrorTest, FieldsBelongToKinds) {
   EXPECT_THAT(ErrorsOf([](Rule& r) { r.concurrency = 1; }),
               ElementsAre(HasSubstr("concurrency: found here")));
@@ -152,6 +226,7 @@ TEST(CompileErrorTest, FieldsBelongToKinds) {
   EXPECT_THAT(ErrorsOf([](Rule& r) {
                 r.kind = RuleKind::kConcurrency;
                 r.scope = Scope::kShared;
+                r.lease.overshoot = 4;
                 r.count_refused = true;
                 r.cost.reserve = 2;
                 r.burst = 3;
@@ -159,7 +234,7 @@ TEST(CompileErrorTest, FieldsBelongToKinds) {
               }),
               ElementsAre(HasSubstr("limit: found here"), HasSubstr("burst: found here"),
                           HasSubstr("wait: found here"), HasSubstr("count_refused: found here"),
-                          HasSubstr("cost: found here"), HasSubstr("scope: shared: found here"),
+                          HasSubstr("cost: found here"), HasSubstr("lease: found here"),
                           HasSubstr("concurrency: found 0; allowed 1 to")));
   EXPECT_THAT(ErrorsOf([](Rule& r) {
                 r.kind = RuleKind::kAccess;

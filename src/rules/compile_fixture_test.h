@@ -41,8 +41,8 @@ inline RuleTable Good(const RuleSet& set, bool remote_allowed = false) {
   return table.ok() ? *std::move(table) : RuleTable();
 }
 
-inline std::vector<std::string> Errors(const RuleSet& set) {
-  auto table = Compile(set, {});
+inline std::vector<std::string> Errors(const RuleSet& set, bool remote_allowed = false) {
+  auto table = Compile(set, {.remote_allowed = remote_allowed});
   std::vector<std::string> lines;
   if (table.ok()) return lines;
   EXPECT_EQ(table.error().code, ErrorCode::kInvalidArgument);

@@ -218,6 +218,30 @@ TEST(CompileTest, SharedRulesNeedAStore) {
                           "limits; configure one or use scope local"));
 }
 
+TEST(CompileTest, ConcurrencyMayBeShared) {
+  Rule rule = Limit("a");
+  rule.kind = RuleKind::kConcurrency;
+  rule.rate = {};
+  rule.concurrency = 4;
+  rule.scope = Scope::kShared;
+  rule.on_store_failure = StoreFailurePolicy::kClosed;
+
+  EXPECT_TRUE(Good(Set({rule}), true).rules[0].remote());
+  EXPECT_THAT(Errors(Set({rule})), ElementsAre(HasSubstr("scope: found shared, but there is no")));
+}
+
+TEST(CompileTest, MoreSharedRulesThanCanBeAskedAreAWarning) {
+  std::vector<Rule> rules;
+  for (int i = 0; i < 9; ++i) {
+    rules.push_back(Limit("r" + std::to_string(i)));
+    rules.back().scope = Scope::kShared;
+  }
+  EXPECT_THAT(Good(Set(rules), true).warnings,
+              ElementsAre(HasSubstr("every request meets 9 shared rules")));
+  rules.pop_back();
+  EXPECT_TRUE(Good(Set(rules), true).warnings.empty());
+}
+
 // --- identity: which changes start new cells
 
 uint64_t IdentityAfter(const std::function<void(Rule&)>& change) {

@@ -65,7 +65,7 @@ int Phase(const Rule& rule) {
     case RuleKind::kLimit:
       return rule.scope == Scope::kLocal ? 1 : 3;
     case RuleKind::kConcurrency:
-      return 2;
+      return rule.scope == Scope::kLocal ? 2 : 3;
   }
   return 3;
 }

@@ -90,8 +90,8 @@ struct Answer {
 
 int Phase(const Rule& rule) {
   if (rule.kind == RuleKind::kAccess) return 0;
-  if (rule.kind == RuleKind::kConcurrency) return 2;
-  return rule.scope == Scope::kShared ? 3 : 1;
+  if (rule.scope == Scope::kShared) return 3;
+  return rule.kind == RuleKind::kConcurrency ? 2 : 1;
 }
 
 std::vector<Answer> Model(const std::vector<Rule>& rules, MatchMode mode, const Question& q) {
