@@ -45,7 +45,7 @@ struct Hold {
     kSlot,       // concurrency: released when the call ends
     kSlotLater,  // concurrency that Continue takes
     kAsked,      // a remote take without an answer yet
-    kRemote,     // units of a store
+    kRemote,     // units or slots of a store
   };
   const LiveRule* rule;
   const LiveSpec* spec;
@@ -53,7 +53,7 @@ struct Hold {
   limit::Receipt receipt;
   int64_t cost;  // units asked for
   State state;
-  bool share;           // a shared rule's local cell: its store did not answer
+  int16_t share_nodes;  // > 0: this node's share of so many, for the store did not answer
   bool settles;         // the actual cost counts for it
   bool waits;           // booked beyond what is there now
   uint8_t remote;       // kAsked, kRemote: its place in remote_takes()

@@ -30,9 +30,9 @@ Attempt::~Attempt() {
 Engine::Impl::Impl(const EngineOptions& with, std::unique_ptr<Cells> owned) noexcept
     : options(with),
       cells(std::move(owned)),
-      ground{*cells, board, with.hash_seed != 0 ? with.hash_seed : base::RandomSeed()},
-      snapshots(std::make_unique<Snapshot>()),
-      registry(with.fallback_nodes) {}
+      nodes(std::clamp(with.fallback_nodes, 0, base::kNodesMax)),
+      ground{*cells, board, nodes, with.hash_seed != 0 ? with.hash_seed : base::RandomSeed()},
+      snapshots(std::make_unique<Snapshot>()) {}
 
 void Engine::Impl::CountLoadFailure() {
   const base::MutexLock lock(report_mutex);
@@ -70,8 +70,11 @@ Result<void> Engine::Load(const RuleSet& rules, std::vector<std::string>* warnin
     impl.CountLoadFailure();
     return std::move(table).error();
   }
+  if (warnings != nullptr) {
+    *warnings = table->warnings;
+    impl.WarnOfSmallShares(*table, *warnings);
+  }
   const base::MutexLock lock(impl.load_mutex);
-  if (warnings != nullptr) *warnings = table->warnings;
   auto snapshot = Snapshot::Make(rules, *std::move(table), impl.registry);
   if (!snapshot.ok()) {
     impl.CountLoadFailure();
@@ -84,6 +87,24 @@ Result<void> Engine::Load(const RuleSet& rules, std::vector<std::string>* warnin
   if (!marks) impl.marks.store(false, std::memory_order_release);
   impl.Report(swapped_in);
   return {};
+}
+
+void Engine::Impl::WarnOfSmallShares(const rules::RuleTable& table,
+                                     std::vector<std::string>& warnings) const {
+  const int count = nodes.load(std::memory_order_relaxed);
+  for (const rules::CompiledRule& compiled : table.rules) {
+    const Rule& rule = compiled.rule;
+    const bool concurrency = rule.kind == RuleKind::kConcurrency;
+    const int64_t limit = concurrency ? rule.concurrency : rule.rate.limit;
+    const bool falls_back =
+        rule.enabled && compiled.remote() && rule.on_store_failure == StoreFailurePolicy::kLocal;
+    if (!falls_back || limit <= 0 || limit >= count) continue;
+    warnings.push_back((rule.origin.empty() ? "" : rule.origin + ": ") + "rule \"" + rule.name +
+                       "\": on_store_failure: a limit of " + std::to_string(limit) + " over " +
+                       std::to_string(count) +
+                       " nodes leaves less than 1 for each; while the store is away each grants 1 "
+                       "at once");
+  }
 }
 
 Step Engine::Begin(Attempt& attempt, const RequestView& request, Mode mode, Instant now) noexcept {
@@ -104,6 +125,10 @@ Step Engine::Begin(Attempt& attempt, const RequestView& request, Mode mode, Inst
     return Step::kDone;
   }
   return walk.Begin(*snapshot, request, matches);
+}
+
+void Engine::SetFallbackNodes(int nodes) noexcept {
+  impl_->nodes.store(std::clamp(nodes, 0, base::kNodesMax), std::memory_order_relaxed);
 }
 
 Step Engine::Resume(Attempt& attempt, std::span<const TakeOutcome> outcomes, Instant now) noexcept {

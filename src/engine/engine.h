@@ -85,7 +85,7 @@ struct EngineOptions {
   size_t state_bytes = 64 << 20;
   uint64_t hash_seed = 0;
   bool remote_allowed = false;  // a QuotaStore exists
-  int fallback_nodes = 0;       // share for on_store_failure: local; see QuotaStore::Nodes
+  int fallback_nodes = 0;       // until SetFallbackNodes; see QuotaStore::Nodes
 };
 
 // Counters of one rule, monotone over reloads (they belong to the rule's name).
@@ -145,6 +145,10 @@ class Engine {
 
   // Requires: `attempt` has nothing to end (see attempt.h).
   Step Begin(Attempt& attempt, const RequestView& request, Mode mode, Instant now) noexcept;
+  // How many nodes share the limits of shared rules from now on, as the store counts
+  // them; 0: not known, rules with on_store_failure local fail closed.
+  void SetFallbackNodes(int nodes) noexcept;
+
   // `outcomes`: one for each of attempt.remote_takes(), in that order; missing ones
   // count as failed.  What is to be given back to the store is in store_dues().
   Step Resume(Attempt& attempt, std::span<const TakeOutcome> outcomes, Instant now) noexcept;

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -46,10 +47,12 @@ struct Engine::Impl {
   void CountLoadFailure() FG_EXCLUDES(report_mutex);
   // Tells of the set that was swapped in.
   void Report(const Snapshot& snapshot) FG_REQUIRES(load_mutex) FG_EXCLUDES(report_mutex);
+  void WarnOfSmallShares(const rules::RuleTable& table, std::vector<std::string>& warnings) const;
 
   const EngineOptions options;
   const std::unique_ptr<Cells> cells;
   RuleCounterBoard board;
+  std::atomic<int> nodes;  // that share limits; 0: not known
   const Ground ground;
   Generations<Snapshot> snapshots;
   std::atomic<bool> marks{false};  // the current snapshot has some

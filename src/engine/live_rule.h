@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "flowguard/decision.h"
 #include "flowguard/rule.h"
@@ -18,6 +19,7 @@
 #include "limit/numbers.h"
 #include "limit/spec.h"
 #include "rules/compiled_rule.h"
+#include "rules/dimension.h"
 
 namespace flowguard::engine {
 
@@ -30,11 +32,15 @@ struct alignas(64) SingleCell {
 // The numbers that a cell is decided by.
 struct LiveSpec {
   std::optional<limit::AnySpec> spec;  // limit rules
-  limit::Config config;
-  int64_t concurrency = 0;              // concurrency rules
-  Duration window{};                    // in which the limit comes back; 0: concurrency
-  std::optional<limit::AnySpec> share;  // shared rules: this node's part while the store is away
+  limit::Config config;     // shared concurrency: rate.limit slots, rate.window their expiry
+  int64_t concurrency = 0;  // concurrency rules
+  Duration window{};        // in which the limit comes back; 0: concurrency
 };
+
+// Units that can be had at once at most, or calls in progress.
+[[nodiscard]] inline int64_t LimitOf(const LiveSpec& spec) noexcept {
+  return spec.spec ? spec.spec->limit() : spec.concurrency;
+}
 
 // A rule as its requests remember it.
 struct LiveRule {
@@ -46,7 +52,9 @@ struct LiveRule {
   int64_t max_debt = 0;
   std::string settle_header;  // of the response, lower-cased; empty: none tells the cost
   StoreFailurePolicy on_store_failure = StoreFailurePolicy::kLocal;
-  std::unique_ptr<const rules::CompiledRule> remote;  // shared rules, for the store: no overrides
+  // Shared rules, for the store: no overrides, and what `by` points to beside it.
+  std::unique_ptr<const rules::CompiledRule> remote;
+  std::unique_ptr<const std::vector<rules::Dimension>> remote_dimensions;
   // The one cell of a rule without a key, if it is one word.
   SingleCell* single = nullptr;
 };

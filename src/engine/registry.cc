@@ -47,7 +47,11 @@ std::string TextOf(const rules::CompiledRule& compiled) {
   text.Add(rule.rate.window).Add(rule.burst.value_or(-1)).Add(rule.algorithm).Add(rule.buckets);
   text.Add(rule.wait).Add(rule.count_refused).Add(rule.cost.reserve);
   text.Add(std::string_view(rule.cost.settle)).Add(rule.cost.max_debt).Add(rule.scope);
-  text.Add(rule.on_store_failure).Add(rule.concurrency).Add(compiled.quota.identity);
+  text.Add(rule.tag).Add(rule.lease.overshoot).Add(rule.shards);
+  text.Add(rule.prefilter)
+      .Add(rule.on_store_failure)
+      .Add(rule.concurrency)
+      .Add(compiled.quota.identity);
   text.Add(compiled.by.empty());
   text.Add(rule.refuse.status).Add(std::string_view(rule.refuse.message));
   text.Add(rule.refuse.body ? static_cast<int>(*rule.refuse.body) : -1);
@@ -89,7 +93,8 @@ Duration TimeFor(int64_t units, const Rate& rate) {
 
 // What a store gets to see of a rule: no pointers into the rule set.
 std::unique_ptr<const rules::CompiledRule> ForStore(const rules::CompiledRule& compiled,
-                                                    const RuleInfo* info) {
+                                                    const RuleInfo* info,
+                                                    const std::vector<rules::Dimension>& own) {
   auto copy = std::make_unique<rules::CompiledRule>();
   copy->index = compiled.index;
   copy->rule = compiled.rule;
@@ -97,31 +102,9 @@ std::unique_ptr<const rules::CompiledRule> ForStore(const rules::CompiledRule& c
   copy->info = info;
   copy->matched_by = compiled.matched_by;
   copy->quota = compiled.quota;
+  for (size_t i = 0; i < compiled.by.size(); ++i)
+    copy->by.push_back({&own[i], compiled.by[i].segment});
   return copy;
-}
-
-// This node's part of a limit that `nodes` share.  Time is stretched rather than
-// units divided where the algorithm has no window to keep, so that 1/min over 4
-// nodes is 1 in 4 minutes.
-std::optional<limit::AnySpec> ShareOf(Algorithm algorithm, limit::Config config, int nodes) {
-  if (nodes <= 0) return std::nullopt;
-  const auto stretched = config.rate.window.count();
-  const bool by_time =
-      (algorithm == Algorithm::kTokenBucket || algorithm == Algorithm::kLeakyBucket) &&
-      stretched <= base::kWindowMax.count() / nodes;
-  const int64_t burst = config.burst > 0 ? config.burst : config.rate.limit;
-  if (config.rate.limit > 0) {
-    if (by_time) {
-      config.rate.window *= nodes;
-    } else {
-      config.rate.limit = std::max<int64_t>(config.rate.limit / nodes, 1);
-    }
-    if (algorithm == Algorithm::kTokenBucket) config.burst = std::max<int64_t>(burst / nodes, 1);
-    config.max_debt /= nodes;
-  }
-  Result<limit::AnySpec> spec = limit::AnySpec::Make(algorithm, config);
-  if (!spec.ok()) return std::nullopt;
-  return *std::move(spec);
 }
 
 }  // namespace
@@ -157,7 +140,13 @@ Result<const LiveRule*> Registry::Intern(const rules::CompiledRule& compiled) {
   live->max_debt = rule.cost.max_debt;
   live->settle_header = SettleHeader(rule.cost.settle);
   live->on_store_failure = rule.on_store_failure;
-  if (compiled.remote()) live->remote = ForStore(compiled, &live->info);
+  if (compiled.remote()) {
+    std::vector<rules::Dimension> own;
+    for (const rules::KeyPart& part : compiled.by)
+      own.push_back(*part.dimension);
+    live->remote_dimensions = std::make_unique<const std::vector<rules::Dimension>>(std::move(own));
+    live->remote = ForStore(compiled, &live->info, *live->remote_dimensions);
+  }
   const bool one_word = rule.kind == RuleKind::kConcurrency ||
                         (rule.kind == RuleKind::kLimit && compiled.quota.spec->one_word());
   if (one_word && compiled.by.empty() && !compiled.remote()) {
@@ -182,8 +171,8 @@ Result<const LiveSpec*> Registry::InternSpec(const rules::CompiledRule& compiled
   live->config = quota.config;
   live->concurrency = quota.concurrency;
   if (quota.spec) live->window = TimeFor(quota.spec->limit(), quota.config.rate);
-  if (compiled.remote() && quota.spec) {
-    live->share = ShareOf(compiled.rule.algorithm, quota.config, nodes_);
+  if (compiled.remote() && !quota.spec) {
+    live->config.rate = {quota.concurrency, base::kSlotExpiry};
   }
   return specs_.emplace(std::move(text), std::move(live)).first->second.get();
 }

@@ -23,9 +23,6 @@ namespace flowguard::engine {
 // read by any thread until the registry is destroyed.
 class Registry {
  public:
-  // `nodes`: how many share a shared rule's limit; 0: not known.
-  explicit Registry(int nodes) : nodes_(nodes) {}
-
   // Errors: kResourceExhausted beyond kRuleNamesEverMax.
   Result<const LiveRule*> Intern(const rules::CompiledRule& rule);
   Result<const LiveSpec*> InternSpec(const rules::CompiledRule& rule, const rules::Quota& quota);
@@ -44,7 +41,6 @@ class Registry {
   Result<uint32_t> AccountOf(const std::string& name);
   SingleCell* CellOf(uint64_t identity);
 
-  int nodes_;
   std::unordered_map<std::string, uint32_t> account_by_name_;
   std::vector<std::string_view> names_;  // of account_by_name_
   std::unordered_map<std::string, std::unique_ptr<const LiveRule>> rules_;

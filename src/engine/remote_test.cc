@@ -59,6 +59,8 @@ TEST_F(RemoteTest, AsksForTheTakesOfSharedRulesAfterAllLocalOnesPassed) {
   ASSERT_EQ(attempt.remote_takes().size(), 1u);
   const RemoteTake& take = attempt.remote_takes()[0];
   EXPECT_EQ(take.rule->rule.name, "shared");
+  ASSERT_EQ(take.rule->by.size(), 1u);
+  EXPECT_EQ(take.rule->by[0].dimension->name, "user");
   EXPECT_EQ(take.config.rate.limit, 77) << "after overrides";
   EXPECT_EQ(take.cost, 1);
   EXPECT_NE(take.key.find("ann"), std::string_view::npos);

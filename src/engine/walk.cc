@@ -80,7 +80,8 @@ void Walk::RefuseCost() noexcept {
         if (!Access(loaded, met)) return Finish();
         break;
       case RuleKind::kConcurrency:
-        if (!request.skip_concurrency) Concurrency(loaded, met);
+        if (request.skip_concurrency) break;
+        compiled.remote() ? Shared(loaded, met) : Concurrency(loaded, met);
         break;
       case RuleKind::kLimit:
         compiled.remote() ? Shared(loaded, met) : LocalLimit(loaded, met);
@@ -97,7 +98,7 @@ void Walk::RefuseCost() noexcept {
 void Walk::PeekOne(const LoadedRule& loaded, const Meeting& met) noexcept {
   as_enforced_ = true;
   if (loaded.compiled->remote()) {
-    Report(*loaded.live, loaded.spec, {.allowed = true, .limit = loaded.spec->spec->limit()});
+    Report(*loaded.live, loaded.spec, {.allowed = true, .limit = LimitOf(*loaded.spec)});
     return;
   }
   switch (loaded.compiled->rule.kind) {
@@ -181,7 +182,7 @@ Hold& Walk::DraftHold(const LiveRule& rule, const LiveSpec* spec, int64_t cost) 
            .receipt = {},
            .cost = cost,
            .state = Hold::State::kNone,
-           .share = false,
+           .share_nodes = 0,
            .settles = attempt_.request_cost_ > 0 || rule.has_cost,
            .waits = false,
            .remote = 0};
@@ -252,7 +253,7 @@ void Walk::Concurrency(const LoadedRule& loaded, const Meeting& met) noexcept {
             .receipt = {},
             .cost = cost,
             .state = Hold::State::kNone,
-            .share = false,
+            .share_nodes = 0,
             .settles = false,
             .waits = false,
             .remote = 0};
@@ -278,6 +279,8 @@ void Walk::Shared(const LoadedRule& loaded, const Meeting& met) noexcept {
   std::span<const LiveSpec* const> earlier;
   const LiveSpec* spec = SpecFor(loaded, *key.quota, earlier);
   Hold& hold = AddHold(rule, spec, CostFor(rule));
+  const bool slot = IsSlot(hold);
+  if (slot) hold.settles = false;
   hold.key = base::HashOf(encoded, ground_.seed);
   if (attempt_.remote_count_ == base::kRemoteTakesPerRequestMax) {
     NotAnswered(hold);
@@ -292,7 +295,8 @@ void Walk::Shared(const LoadedRule& loaded, const Meeting& met) noexcept {
       RemoteTake{.rule = rule.remote.get(),
                  .key = {text, size},
                  .config = spec->config,
-                 .cost = peek() ? 0 : hold.cost};
+                 // A check has no end to give a slot back at: it looks.
+                 .cost = peek() || (slot && attempt_.mode_ != Mode::kEnter) ? 0 : hold.cost};
 }
 
 void Walk::Passed(Hold& hold, const Numbers& numbers) noexcept {
@@ -365,6 +369,9 @@ void Walk::Admit() noexcept {
       attempt_.mode_ == Mode::kEnter ? Attempt::Phase::kEntered : Attempt::Phase::kChecked;
   for (const Hold& hold : holds()) {
     if (hold.state == Hold::State::kSkipped) continue;
+    if (hold.state == Hold::State::kRemote) [[unlikely]] {
+      Mirror(hold);
+    }
     const bool degraded = hold.state == Hold::State::kDegraded;
     ground_.board.Add(slot_, hold.rule->account, degraded ? Count::kDegraded : Count::kPassed);
   }

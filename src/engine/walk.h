@@ -9,6 +9,7 @@
 // rules count what they would have said.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -32,6 +33,7 @@ namespace flowguard::engine {
 struct Ground {
   Cells& cells;
   RuleCounterBoard& board;
+  const std::atomic<int>& nodes;
   uint64_t seed;
 };
 
@@ -67,6 +69,10 @@ class Walk {
   [[gnu::noinline]] void Shared(const LoadedRule& loaded, const Meeting& met) noexcept;
   void Answered(Hold& hold, const TakeOutcome& outcome) noexcept;
   void NotAnswered(Hold& hold) noexcept;
+  void TakeShareOfSlots(Hold& hold) noexcept;
+  // Debits this node's share with what a store granted, so that it starts debited when
+  // the store goes away.
+  void Mirror(const Hold& hold) noexcept;
 
   // The key; false when the rule has been dealt with.
   template <typename Key>
@@ -94,9 +100,17 @@ class Walk {
   // Gives all back; for a refusal, save what count_refused keeps.
   void Undo(bool refused) noexcept;
   void Leave(Hold& hold, Hold::State then) noexcept;
+  // Gives a slot of a store back.
+  void Release(const Hold& hold) noexcept;
   void AddDue(const Hold& hold, const limit::Receipt& receipt, int64_t charge) noexcept;
   void SettleCost(const Hold& hold, int64_t actual) noexcept;
-  [[nodiscard]] CellRef CellOf(const Hold& hold) const noexcept;
+  [[nodiscard]] static bool IsSlot(const Hold& hold) noexcept {
+    return hold.rule->info.kind == RuleKind::kConcurrency;
+  }
+  // This node's share as a spec; false: not known.
+  bool MakeShare(const LiveSpec& spec, int nodes) noexcept;
+  // Good until the next CellOf.
+  [[nodiscard]] CellRef CellOf(const Hold& hold) noexcept;
   [[nodiscard]] std::span<Hold> holds() noexcept {
     return {attempt_.holds_.data(), attempt_.hold_count_};
   }
@@ -108,6 +122,7 @@ class Walk {
   size_t slot_;
   bool as_enforced_ = false;
   const LiveRule* refused_by_ = nullptr;  // the rule that the answer names
+  std::optional<limit::AnySpec> share_;   // what CellOf points to
 };
 
 inline void Walk::Start(Mode mode, const RequestView& request) noexcept {

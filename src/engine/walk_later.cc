@@ -7,6 +7,7 @@
 
 #include "base/bounds.h"
 #include "base/check.h"
+#include "engine/share.h"
 #include "engine/walk.h"
 
 namespace flowguard::engine {
@@ -20,7 +21,7 @@ constexpr Duration kStoreRetry = std::chrono::seconds(1);
 
 Numbers StoreAway(const LiveSpec& spec) noexcept {
   Numbers numbers;
-  numbers.limit = spec.spec->limit();
+  numbers.limit = LimitOf(spec);
   numbers.retry_after = kStoreRetry;
   return numbers;
 }
@@ -55,25 +56,29 @@ void Walk::Answered(Hold& hold, const TakeOutcome& outcome) noexcept {
     return;
   }
   bool allowed = outcome.status == TakeOutcome::Status::kTaken;
+  const bool looked = attempt_.remote_.data()[hold.remote].cost == 0;
   if (allowed) {
-    hold.state = Hold::State::kRemote;
+    hold.state = looked ? Hold::State::kNone : Hold::State::kRemote;
     hold.receipt = outcome.receipt;
     if (numbers.wait > attempt_.wait_max_) {
       allowed = false;
       numbers.retry_after = numbers.wait - attempt_.wait_max_;
     }
   }
-  if (peek() && allowed && numbers.remaining < attempt_.request_cost_) {
+  const int64_t wanted = peek() ? attempt_.request_cost_ : hold.cost;
+  if (looked && allowed && numbers.remaining < wanted) {
     allowed = false;
     numbers.retry_after = std::max(numbers.retry_after, numbers.reset_after);
   }
   if (allowed) {
+    if (IsSlot(hold) && !looked) ground_.board.Add(rule.account, Count::kInflight, hold.cost);
     Passed(hold, numbers);
     return;
   }
   const Receipt held = hold.receipt;
   const bool taken = hold.state == Hold::State::kRemote;
-  const Hold::State left = Refused(rule, hold.spec, numbers, Reason::kLimit);
+  const Reason reason = IsSlot(hold) ? Reason::kConcurrency : Reason::kLimit;
+  const Hold::State left = Refused(rule, hold.spec, numbers, reason);
   if (left == Hold::State::kNone) return;  // Undo gives back what was taken, with the rest
   if (taken) AddDue(hold, held, 0);
   hold.receipt = {};
@@ -84,8 +89,14 @@ void Walk::NotAnswered(Hold& hold) noexcept {
   const LiveRule& rule = *hold.rule;
   hold.state = Hold::State::kNone;
   if (rule.on_store_failure == StoreFailurePolicy::kOpen) return;
-  if (rule.on_store_failure == StoreFailurePolicy::kLocal && hold.spec->share) {
-    hold.share = true;
+  const int nodes = ground_.nodes.load(std::memory_order_relaxed);
+  if (rule.on_store_failure == StoreFailurePolicy::kLocal && nodes > 0 && IsSlot(hold)) {
+    hold.share_nodes = static_cast<int16_t>(nodes);
+    TakeShareOfSlots(hold);
+    return;
+  }
+  if (rule.on_store_failure == StoreFailurePolicy::kLocal && MakeShare(*hold.spec, nodes)) {
+    hold.share_nodes = static_cast<int16_t>(nodes);
     const CellRef cell = CellOf(hold);
     const CellAnswer answer = peek() ? ground_.cells.Look(cell, now_, hold.cost, attempt_.wait_max_)
                                      : ground_.cells.Take(cell, now_, hold.cost, TakeMode::kTake,
@@ -100,6 +111,43 @@ void Walk::NotAnswered(Hold& hold) noexcept {
     return;
   }
   hold.state = Refused(rule, hold.spec, StoreAway(*hold.spec), Reason::kStoreFailure);
+}
+
+void Walk::TakeShareOfSlots(Hold& hold) noexcept {
+  const LiveRule& rule = *hold.rule;
+  const CellRef cell = CellOf(hold);
+  const int64_t slots = ShareOfSlots(hold.spec->concurrency, hold.share_nodes);
+  const bool take = attempt_.mode_ == Mode::kEnter;
+  const CellAnswer answer = take ? ground_.cells.Enter(cell, now_, slots, hold.cost)
+                                 : ground_.cells.LookInside(cell, now_, slots, hold.cost);
+  if (!answer.numbers.allowed) {
+    hold.state = Refused(rule, hold.spec, answer.numbers,
+                         answer.full ? Reason::kOverload : Reason::kConcurrency);
+    return;
+  }
+  if (take) {
+    hold.state = Hold::State::kSlot;
+    ground_.board.Add(slot_, rule.account, Count::kInflight, hold.cost);
+  }
+  Passed(hold, answer.numbers);
+}
+
+bool Walk::MakeShare(const LiveSpec& spec, int nodes) noexcept {
+  share_ = spec.spec ? ShareOf(spec.spec->algorithm(), spec.config, nodes) : std::nullopt;
+  return share_.has_value();
+}
+
+void Walk::Mirror(const Hold& hold) noexcept {
+  const int nodes = ground_.nodes.load(std::memory_order_relaxed);
+  if (hold.rule->on_store_failure != StoreFailurePolicy::kLocal || IsSlot(hold) || nodes <= 0) {
+    return;
+  }
+  Hold share = hold;
+  share.share_nodes = static_cast<int16_t>(nodes);
+  const CellRef cell = CellOf(share);
+  if (cell.spec == nullptr) return;
+  Receipt none;  // nothing of it is ever given back
+  ground_.cells.Take(cell, now_, hold.cost, TakeMode::kExhaust, Duration::zero(), none);
 }
 
 Step Walk::FinishRefused() noexcept {
@@ -139,8 +187,10 @@ Step Walk::Continue() noexcept {
   Decision& decision = attempt_.decision_;
   for (Hold& hold : holds()) {
     if (hold.state != Hold::State::kSlotLater || refused_by_ != nullptr) continue;
-    const CellAnswer answer =
-        ground_.cells.Enter(CellOf(hold), now_, hold.spec->concurrency, hold.cost);
+    const int64_t slots = hold.share_nodes > 0
+                              ? ShareOfSlots(hold.spec->concurrency, hold.share_nodes)
+                              : hold.spec->concurrency;
+    const CellAnswer answer = ground_.cells.Enter(CellOf(hold), now_, slots, hold.cost);
     if (answer.numbers.allowed) {
       hold.state = Hold::State::kSlot;
       ground_.board.Add(slot_, hold.rule->account, Count::kInflight, hold.cost);
@@ -172,6 +222,8 @@ void Walk::Settle(Outcome outcome, std::optional<int64_t> actual_cost) noexcept 
     }
     if (hold.state == Hold::State::kSlot) {
       Leave(hold, Hold::State::kNone);
+    } else if (hold.state == Hold::State::kRemote && IsSlot(hold)) {
+      Release(hold);
     } else if (hold.settles && (hold.actual >= 0 || actual_cost)) {
       const int64_t actual = hold.actual >= 0 ? hold.actual : *actual_cost;
       SettleCost(hold, std::clamp<int64_t>(actual, 0, base::kCostMax));
@@ -205,7 +257,7 @@ void Walk::Undo(bool refused) noexcept {
         Leave(hold, Hold::State::kNone);
         break;
       case Hold::State::kRemote:
-        AddDue(hold, hold.receipt, 0);
+        IsSlot(hold) ? Release(hold) : AddDue(hold, hold.receipt, 0);
         break;
       default:
         break;
@@ -220,6 +272,11 @@ void Walk::Leave(Hold& hold, Hold::State then) noexcept {
   hold.state = then;
 }
 
+void Walk::Release(const Hold& hold) noexcept {
+  ground_.board.Add(hold.rule->account, Count::kInflight, -hold.cost);
+  AddDue(hold, hold.receipt, 0);
+}
+
 void Walk::AddDue(const Hold& hold, const Receipt& receipt, int64_t charge) noexcept {
   if (receipt.cost == 0 && charge == 0) return;
   FG_DCHECK(attempt_.due_count_ < base::kRemoteTakesPerRequestMax);
@@ -227,12 +284,18 @@ void Walk::AddDue(const Hold& hold, const Receipt& receipt, int64_t charge) noex
       .take = attempt_.remote_.data() + hold.remote, .receipt = receipt, .charge = charge};
 }
 
-CellRef Walk::CellOf(const Hold& hold) const noexcept {
+CellRef Walk::CellOf(const Hold& hold) noexcept {
   CellRef cell;
   cell.key = hold.key;
-  if (!hold.share) cell.single = hold.rule->single;
-  const std::optional<limit::AnySpec>& spec = hold.share ? hold.spec->share : hold.spec->spec;
-  if (spec) cell.spec = &*spec;
+  if (hold.share_nodes == 0) {
+    cell.single = hold.rule->single;
+    if (hold.spec->spec) cell.spec = &*hold.spec->spec;
+  } else if (MakeShare(*hold.spec, hold.share_nodes)) {
+    cell.spec = &*share_;
+    // Larger states of one share say nothing about another's: each count of nodes has its
+    // own.  A debt in time is the same for all.
+    if (!share_->one_word()) cell.key.high ^= static_cast<uint64_t>(hold.share_nodes);
+  }
   return cell;
 }
 
