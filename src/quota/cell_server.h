@@ -18,6 +18,10 @@
 
 namespace flowguard::quota {
 
+// The instant of a server's clock, in us, that the windows of its cells are aligned to: a
+// Monday, 00:00 UTC, of one that counts from the Unix epoch.
+inline constexpr int64_t kWindowsSinceUs = int64_t{4} * 24 * 3'600 * 1'000'000;
+
 // The numbers that a cell is decided by.
 struct CellShape {
   Algorithm algorithm = Algorithm::kTokenBucket;
@@ -34,8 +38,10 @@ enum class CellOp : uint8_t {
   kCharge,    // `cost` units more, as debt up to config.max_debt
   // Leases: units taken ahead by `owner`, refused when the cell's outstanding leased
   // units would exceed `overshoot`.
-  kLease,   // up to `cost` units, at least 1
-  kReturn,  // `cost` units of lease `mark`; dropped when it has expired
+  kLease,  // up to `cost` units, at least 1
+  // `cost` units of lease `mark`, which ends with it: the others, and all if cost is 0,
+  // were used.  Dropped when the lease has expired.
+  kReturn,
   // Concurrency: a slot is held by `owner` until its expiry, which kRenew moves.
   kRenew,    // every slot of `owner`
   kRelease,  // `cost` slots of `owner`
@@ -61,7 +67,9 @@ struct CellReply {
   Status status = Status::kFailed;
   int32_t granted = 0;     // kTake, kPeek: requests that passed; kLease: units
   limit::Numbers numbers;  // after the call; for the first request refused, if one was
-  int64_t mark = 0;    // of what was granted: goes into limit::Receipt::mark.  Leases: the lease
+  // Of what was granted, not negative: goes into limit::Receipt::mark.  token_bucket and
+  // leaky_bucket: the TAT in ns of the server's clock.  Leases: the lease.
+  int64_t mark = 0;
   int64_t now_us = 0;  // the server's clock; with kDone
 };
 

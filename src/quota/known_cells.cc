@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quota/known_cells.h"
+
+#include <array>
+#include <cstring>
+#include <string_view>
+
+#include "base/check.h"
+#include "quota/cell_name.h"
+#include "rules/compiled_rule.h"
+
+namespace flowguard::quota {
+namespace {
+
+// Twice the cells, so that chains stay short.
+constexpr size_t kBuckets = size_t{1} << 15;
+static_assert(kBuckets >= 2 * base::kStoreCellsMax);
+
+int64_t PartOf(int64_t whole, int parts, int index) noexcept {
+  return whole / parts + (index < whole % parts ? 1 : 0);
+}
+
+// A number as bytes of a text that is hashed.
+class IdText {
+ public:
+  void Add(int64_t value) noexcept {
+    FG_DCHECK(size_ + sizeof value <= bytes_.size());
+    std::memcpy(bytes_.data() + size_, &value, sizeof value);
+    size_ += sizeof value;
+  }
+  [[nodiscard]] std::string_view view() const noexcept { return {bytes_.data(), size_}; }
+
+ private:
+  std::array<char, 160> bytes_;
+  size_t size_ = 0;
+};
+
+base::Hash128 IdOf(const engine::RemoteTake& take, int shard, uint64_t seed) noexcept {
+  const Rule& rule = take.rule->rule;
+  const base::Hash128 key = base::HashOf(take.key, seed);
+  IdText text;
+  text.Add(static_cast<int64_t>(key.low));
+  text.Add(static_cast<int64_t>(key.high));
+  text.Add(static_cast<int64_t>(rule.tag));
+  text.Add(static_cast<int64_t>(rule.kind));
+  text.Add(static_cast<int64_t>(rule.algorithm));
+  text.Add(rule.shards * int64_t{base::kShardsMax} + shard);
+  text.Add(rule.lease.overshoot);
+  text.Add(rule.prefilter ? 1 : 0);
+  text.Add(take.config.rate.limit);
+  text.Add(take.config.rate.window.count());
+  text.Add(take.config.burst);
+  text.Add(take.config.buckets);
+  text.Add(take.config.wait.count());
+  text.Add(take.config.max_debt);
+  return base::HashOf(text.view(), seed);
+}
+
+}  // namespace
+
+CellShape ShapeOf(const engine::RemoteTake& take, int shard) noexcept {
+  const Rule& rule = take.rule->rule;
+  CellShape shape{.algorithm = rule.algorithm,
+                  .config = take.config,
+                  .concurrency = rule.kind == RuleKind::kConcurrency};
+  if (rule.shards <= 1) return shape;
+  const bool has_burst = shape.config.burst > 0;
+  shape.config.rate.limit = PartOf(take.config.rate.limit, rule.shards, shard);
+  if (has_burst) {
+    shape.config.burst = std::max<int64_t>(PartOf(take.config.burst, rule.shards, shard), 1);
+  }
+  shape.config.max_debt = take.config.max_debt / rule.shards;
+  return shape;
+}
+
+KnownCells::KnownCells(const CellServer& server, uint64_t seed, StoreCounters& counters)
+    : server_(server),
+      seed_(seed),
+      counters_(counters),
+      pool_(base::kStoreCellsMax),
+      buckets_(kBuckets) {}
+
+KnownCell* KnownCells::Get(const engine::RemoteTake& take, int shard) {
+  const base::Hash128 id = IdOf(take, shard, seed_);
+  if (KnownCell* const found = Find(id); found != nullptr) {
+    if (found->pins == 0) {
+      Unlink(*found);
+      PushNewest(*found);
+    }
+    return found;
+  }
+  KnownCell* const cell = Room();
+  if (cell == nullptr) return nullptr;
+  Fill(*cell, id, take, shard);
+  KnownCell*& bucket = BucketOf(id);
+  cell->chain = bucket;
+  bucket = cell;
+  PushNewest(*cell);
+  return cell;
+}
+
+void KnownCells::Fill(KnownCell& cell, const base::Hash128& id, const engine::RemoteTake& take,
+                      int shard) {
+  const Rule& rule = take.rule->rule;
+  cell.id = id;
+  const std::string_view resource =
+      rule.tag == CellTag::kResource ? std::string_view(rule.on.resource) : std::string_view();
+  cell.key_size = WriteCellName(take.key, resource, rule.shards > 1 ? shard : -1, cell.key_bytes);
+  cell.shape = ShapeOf(take, shard);
+  cell.place = server_.PlaceOf(cell.key());
+  cell.overshoot = rule.lease.overshoot;
+  cell.denials.Clear();
+  cell.filter.Clear();
+  if (rule.prefilter) cell.filter.Enable(rule.algorithm, cell.shape.config);
+  cell.lease = {};
+  cell.slots.Clear();
+  cell.last = {};
+  cell.returned_at = Instant::min();
+}
+
+KnownCell* KnownCells::Find(const base::Hash128& id) const noexcept {
+  KnownCell* cell = buckets_[id.low & (buckets_.size() - 1)];
+  while (cell != nullptr && cell->id != id)
+    cell = cell->chain;
+  return cell;
+}
+
+KnownCell* KnownCells::Room() noexcept {
+  if (KnownCell* const fresh = pool_.Take(); fresh != nullptr) return fresh;
+  KnownCell* const oldest = oldest_;
+  if (oldest == nullptr) return nullptr;
+  Unlink(*oldest);
+  KnownCell** link = &BucketOf(oldest->id);
+  while (*link != oldest)
+    link = &(*link)->chain;
+  *link = oldest->chain;
+  StoreCounters::Add(counters_.cells_forgotten);
+  return oldest;
+}
+
+void KnownCells::Pin(KnownCell& cell) noexcept {
+  if (cell.pins++ == 0) Unlink(cell);
+}
+
+void KnownCells::Unpin(KnownCell& cell) noexcept {
+  FG_DCHECK(cell.pins > 0);
+  if (--cell.pins == 0) PushNewest(cell);
+}
+
+void KnownCells::Unlink(KnownCell& cell) noexcept {
+  (cell.newer != nullptr ? cell.newer->older : newest_) = cell.older;
+  (cell.older != nullptr ? cell.older->newer : oldest_) = cell.newer;
+  cell.newer = nullptr;
+  cell.older = nullptr;
+}
+
+void KnownCells::PushNewest(KnownCell& cell) noexcept {
+  cell.newer = nullptr;
+  cell.older = newest_;
+  (newest_ != nullptr ? newest_->newer : oldest_) = &cell;
+  newest_ = &cell;
+}
+
+}  // namespace flowguard::quota

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The cells that a store knows, bounded: the one unused for longest makes room.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "engine/quota_store.h"
+#include "quota/cell_server.h"
+#include "quota/known_cell.h"
+#include "quota/pool.h"
+#include "quota/store_status.h"
+
+namespace flowguard::quota {
+
+// The shape of the cell of `take`, or of one of its shards: the parts sum to the whole.
+[[nodiscard]] CellShape ShapeOf(const engine::RemoteTake& take, int shard) noexcept;
+
+// Threads: one owner.
+class KnownCells {
+ public:
+  // All must outlive this.
+  KnownCells(const CellServer& server, uint64_t seed, StoreCounters& counters);
+
+  // The cell of `take`, remembered from here on; null when all that are remembered are in
+  // use.  `shard`: which of the rule's, else 0.
+  // Cost: a hash; allocates only while more are known than ever before.
+  KnownCell* Get(const engine::RemoteTake& take, int shard);
+
+  // While a cell is pinned it is not forgotten.
+  void Pin(KnownCell& cell) noexcept;
+  void Unpin(KnownCell& cell) noexcept;
+
+ private:
+  KnownCell* Find(const base::Hash128& id) const noexcept;
+  KnownCell* Room() noexcept;
+  void Fill(KnownCell& cell, const base::Hash128& id, const engine::RemoteTake& take, int shard);
+  void Unlink(KnownCell& cell) noexcept;
+  void PushNewest(KnownCell& cell) noexcept;
+  [[nodiscard]] KnownCell*& BucketOf(const base::Hash128& id) noexcept {
+    return buckets_[id.low & (buckets_.size() - 1)];
+  }
+
+  const CellServer& server_;
+  const uint64_t seed_;
+  StoreCounters& counters_;
+  Pool<KnownCell> pool_;
+  std::vector<KnownCell*> buckets_;
+  KnownCell* newest_ = nullptr;  // of those that are not pinned
+  KnownCell* oldest_ = nullptr;
+};
+
+}  // namespace flowguard::quota

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which servers answer.  One that failed several times in a row is away: it is not asked
+// any more, rules follow their on_store_failure at once, and a probe now and then tells
+// when it is back.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "flowguard/time.h"
+
+#include "base/bounds.h"
+#include "quota/known_cell.h"
+#include "quota/store_status.h"
+
+namespace flowguard::quota {
+
+// Flights in a row that fail before a server counts as away.
+inline constexpr int kFailuresToLeave = 5;
+inline constexpr Duration kProbeFirst = std::chrono::milliseconds(100);
+// So that fallback is left within two seconds of a server's return.
+inline constexpr Duration kProbeMax = std::chrono::seconds(1);
+
+// Threads: one owner.
+class Reach {
+ public:
+  // `seed`: probes of nodes that lost a server together come apart.
+  Reach(uint64_t seed, StoreCounters& counters) noexcept : draw_(seed | 1), counters_(counters) {}
+
+  [[nodiscard]] bool Away(uint32_t place) const noexcept { return At(place).away; }
+  // A flight to `cell`'s server ended.  Logs when fallback is entered or left.
+  void Answered(const KnownCell& cell) noexcept;
+  void Failed(const KnownCell& cell, Instant now) noexcept;
+
+  // A server that is to be probed now, by a peek at the cell that is written to `key` and
+  // `shape`; no more until Answered or Failed.  False: none is due.
+  struct Probe {
+    uint32_t place = 0;
+    std::array<char, base::kCellKeyBytesMax> key_bytes;
+    size_t key_size = 0;
+    CellShape shape;
+  };
+  bool NextProbe(Instant now, Probe& probe) noexcept;
+  void ProbeEnded(uint32_t place, bool answered, Instant now) noexcept;
+  // When a probe is due; Instant::max(): none is away.
+  [[nodiscard]] Instant NextProbeAt() const noexcept;
+
+ private:
+  struct Place {
+    int failures = 0;
+    bool away = false;
+    bool probing = false;
+    Instant probe_at;
+    Duration backoff{};
+    Probe probe;
+  };
+
+  [[nodiscard]] const Place& At(uint32_t place) const noexcept {
+    return places_[place % base::kStorePlacesMax];
+  }
+  [[nodiscard]] Place& At(uint32_t place) noexcept {
+    return places_[place % base::kStorePlacesMax];
+  }
+  void Back(Place& place) noexcept;
+  void PutOff(Place& place, Instant now) noexcept;
+
+  std::array<Place, base::kStorePlacesMax> places_;
+  size_t away_ = 0;
+  uint64_t draw_;
+  StoreCounters& counters_;
+};
+
+}  // namespace flowguard::quota

@@ -1,0 +1,407 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Flights: what waits for a cell leaves in one group of calls, and its replies come back
+// together.  One flight is out for a cell at a time, so what arrives meanwhile is counted
+// into one call, and takes of a cell are decided in order.
+#include <algorithm>
+#include <array>
+
+#include "base/check.h"
+#include "limit/validate.h"
+#include "quota/shared_store.h"
+
+namespace flowguard::quota {
+namespace {
+
+using limit::Numbers;
+using limit::Receipt;
+
+// Room that a flight keeps for the end of one lease and the begin of the next.
+constexpr size_t kLeaseRuns = 2;
+constexpr int64_t kNsPerUs = 1'000;
+
+// Requests of one cost as one call, unless each has to be told its own wait.
+bool Counts(const CellShape& shape) noexcept {
+  return shape.config.wait == Duration::zero() && shape.algorithm != Algorithm::kLeakyBucket;
+}
+
+// The mark of a request that was granted `after` units before the last of its call.  Of a
+// token bucket it is the TAT, in ns: earlier, by no less than those units take on a server
+// that counts in us.
+int64_t MarkBefore(const CellShape& shape, int64_t mark, int64_t after) noexcept {
+  if (after == 0 || shape.concurrency || shape.algorithm != Algorithm::kTokenBucket) return mark;
+  const int64_t interval_ns = limit::IntervalNs(shape.config.rate) + kNsPerUs;
+  return after > mark / interval_ns ? 0 : mark - after * interval_ns;
+}
+
+// No remembered refusal may be older than a give-back that the server saw after it.
+bool BeforeOurGiveBack(const KnownCell& cell, Instant sent_at) noexcept {
+  return sent_at <= cell.returned_at;
+}
+
+}  // namespace
+
+void SharedStore::MarkDirty(KnownCell& cell) noexcept {
+  if (cell.listed_dirty) return;
+  cell.listed_dirty = true;
+  cells_.Pin(cell);
+  dirty_.push_back(&cell);
+  WakeSoon();
+}
+
+void SharedStore::Flush() noexcept {
+  // Give-backs first, so that who waits may have what they return.
+  FlushDues();
+  flushing_.swap(dirty_);
+  for (KnownCell* const cell : flushing_) {
+    cell->listed_dirty = false;
+    FlushCell(*cell);
+    cells_.Unpin(*cell);
+  }
+  flushing_.clear();
+}
+
+void SharedStore::FlushCell(KnownCell& cell) noexcept {
+  if (cell.in_flight || cell.first == nullptr) return;
+  Flight* const flight = flights_.Take();
+  if (flight == nullptr) {
+    // The next turn tries again, and one comes when a flight lands.
+    cell.listed_dirty = true;
+    cells_.Pin(cell);
+    dirty_.push_back(&cell);
+    return;
+  }
+  flight->kind = Flight::Kind::kBatch;
+  flight->count = 0;
+  flight->deadline = Instant::max();
+  AddTakes(*flight, cell);
+  AddLease(*flight, cell);
+  cell.in_flight = true;
+  Send(*flight);
+}
+
+SharedStore::Run& SharedStore::AddRun(Flight& flight, CellOp op, KnownCell& cell) noexcept {
+  FG_DCHECK(flight.count < flight.runs.size());
+  Run& run = flight.runs[flight.count++];
+  run = {};
+  run.op = op;
+  run.cell = &cell;
+  cells_.Pin(cell);
+  return run;
+}
+
+void SharedStore::AddTakes(Flight& flight, KnownCell& cell) noexcept {
+  const bool counts = Counts(cell.shape);
+  while (cell.first != nullptr) {
+    Ask& ask = *cell.first;
+    AskPart& part = ask.parts[ask.at];
+    const CellOp op = part.cost > 0 ? CellOp::kTake : CellOp::kPeek;
+    Run* run = flight.count > 0 ? &flight.runs[flight.count - 1] : nullptr;
+    const bool joins = run != nullptr && counts && op == CellOp::kTake && run->op == op &&
+                       run->cost == part.cost && run->count < base::kCellRequestsPerCallMax;
+    if (!joins && flight.count + kLeaseRuns == flight.runs.size()) return;
+    Dequeue(ask);
+    ask.state = Ask::State::kFlying;
+    flight.deadline = std::min(flight.deadline, ask.deadline);
+    if (joins) {
+      run->last->next = &ask;
+      StoreCounters::Add(counters_.coalesced);
+    } else {
+      run = &AddRun(flight, op, cell);
+      run->first = &ask;
+      run->cost = part.cost;
+      run->epoch = cell.slots.epoch();
+    }
+    run->last = &ask;
+    ++run->count;
+  }
+}
+
+// Who asks anyway takes a few units ahead for those who come next.
+void SharedStore::AddLease(Flight& flight, KnownCell& cell) noexcept {
+  Lease& lease = cell.lease;
+  if (cell.overshoot == 0 || lease.size <= 1 || lease.asked || lease.units > 0) return;
+  if (lease.open) {
+    // It is spent: what was taken is not outstanding any more.
+    lease.open = false;
+    AddRun(flight, CellOp::kReturn, cell).mark = lease.mark;
+  }
+  lease.asked = true;
+  AddRun(flight, CellOp::kLease, cell).cost = lease.size;
+}
+
+void SharedStore::SendTogether(Ask& ask) noexcept {
+  Flight* const flight = flights_.Take();
+  if (flight == nullptr) return Advance(ask);
+  flight->kind = Flight::Kind::kTogether;
+  flight->count = 0;
+  flight->ask = &ask;
+  flight->deadline = ask.deadline;
+  for (size_t i = 0; i < ask.count; ++i) {
+    KnownCell& cell = *ask.parts[i].cell;
+    Run& run = AddRun(*flight, CellOp::kTake, cell);
+    run.count = 1;
+    run.cost = ask.parts[i].cost;
+    run.epoch = cell.slots.epoch();
+    cell.in_flight = true;
+  }
+  ask.state = Ask::State::kFlying;
+  StoreCounters::Add(counters_.together);
+  Send(*flight);
+}
+
+void SharedStore::FlushDues() noexcept {
+  size_t next = 0;
+  while (next < dues_.size()) {
+    Flight* const flight = flights_.Take();
+    if (flight == nullptr) break;
+    flight->kind = Flight::Kind::kDues;
+    flight->count = 0;
+    flight->deadline = now_ + options_.deadline;
+    const uint32_t place = dues_[next].cell->place;
+    while (next < dues_.size() && flight->count < flight->runs.size() &&
+           dues_[next].cell->place == place) {
+      KnownCell& cell = *dues_[next].cell;
+      if (cell.returned_at == Instant::max()) cell.returned_at = now_;
+      flight->runs[flight->count++] = dues_[next++];
+    }
+    Send(*flight);
+  }
+  dues_.erase(dues_.begin(), dues_.begin() + static_cast<std::ptrdiff_t>(next));
+}
+
+void SharedStore::Send(Flight& flight) noexcept {
+  std::array<CellCall, base::kCellCallsPerFlightMax> calls;
+  std::array<std::array<char, base::kCellOwnerBytesMax>, base::kCellCallsPerFlightMax> owners;
+  for (size_t i = 0; i < flight.count; ++i) {
+    const Run& run = flight.runs[i];
+    const bool owned =
+        run.cell->shape.concurrency || run.op == CellOp::kLease || run.op == CellOp::kReturn;
+    calls[i] = {.op = run.op,
+                .key = run.cell->key(),
+                .shape = &run.cell->shape,
+                .cost = run.cost,
+                .count = std::max(run.count, 1),
+                .mark = run.mark,
+                .overshoot = run.cell->overshoot,
+                .owner = owned ? OwnerOf(run.epoch, owners[i]) : std::string_view()};
+  }
+  flight.sent_at = now_;
+  StoreCounters::Add(counters_.flights);
+  StoreCounters::Add(counters_.calls, flight.count);
+  server_.Call({calls.data(), flight.count}, flight.kind == Flight::Kind::kTogether,
+               flight.deadline, flight.pool_index, this);
+}
+
+void SharedStore::OnReplies(uint64_t ticket, std::span<const CellReply> replies) noexcept {
+  now_ = std::max(now_, loop_.Now());
+  Flight& flight = flights_[ticket];
+  if (flight.kind == Flight::Kind::kProbe) {
+    const bool answered = replies[0].status == CellReply::Status::kDone;
+    reach_.ProbeEnded(flight.place, answered, now_);
+    flights_.Return(&flight);
+    return WakeSoon();
+  }
+  const bool answered = std::all_of(replies.begin(), replies.end(), [](const CellReply& reply) {
+    return reply.status == CellReply::Status::kDone;
+  });
+  const KnownCell& first = *flight.runs[0].cell;
+  answered ? reach_.Answered(first) : reach_.Failed(first, now_);
+  switch (flight.kind) {
+    case Flight::Kind::kBatch:
+      OnBatch(flight, replies);
+      break;
+    case Flight::Kind::kTogether:
+      OnTogether(flight, replies);
+      break;
+    default:
+      OnDues(flight, replies);
+  }
+  for (size_t i = 0; i < flight.count; ++i)
+    cells_.Unpin(*flight.runs[i].cell);
+  flights_.Return(&flight);
+  WakeSoon();
+}
+
+void SharedStore::OnBatch(Flight& flight, std::span<const CellReply> replies) noexcept {
+  KnownCell& cell = *flight.runs[0].cell;
+  // What the replies say holds for all of them, so it is learnt before anybody is told.
+  for (size_t i = 0; i < flight.count; ++i)
+    Learn(flight, flight.runs[i], replies[i]);
+  for (size_t i = 0; i < flight.count; ++i) {
+    Run& run = flight.runs[i];
+    if (run.op == CellOp::kLease) OnLeaseReply(flight, run, replies[i]);
+  }
+  for (size_t i = 0; i < flight.count; ++i) {
+    if (flight.runs[i].first != nullptr) OnTakeReply(flight, flight.runs[i], replies[i]);
+  }
+  Landed(cell);
+}
+
+void SharedStore::OnTakeReply(const Flight&, Run& run, const CellReply& reply) noexcept {
+  KnownCell& cell = *run.cell;
+  const bool done = reply.status == CellReply::Status::kDone;
+  int32_t index = 0;
+  for (Ask* ask = run.first; ask != nullptr; ++index) {
+    Ask* const next = ask->next;
+    ask->next = nullptr;
+    if (!done) {
+      Fail(*ask);
+      Resume(*ask);
+    } else if (run.op == CellOp::kPeek) {
+      Numbers numbers = reply.numbers;
+      numbers.wait = Duration::zero();
+      Grant(*ask, numbers, {});
+      Resume(*ask);
+    } else if (index < reply.granted) {
+      const int64_t after = (reply.granted - 1 - index) * run.cost;
+      Numbers numbers = reply.numbers;
+      numbers.remaining = std::clamp<int64_t>(numbers.remaining + after, 0, numbers.limit);
+      const int64_t mark = cell.shape.concurrency ? run.epoch : reply.mark;
+      Grant(*ask, numbers, {.cost = run.cost, .mark = MarkBefore(cell.shape, mark, after)});
+      Resume(*ask);
+    } else if (ask->abandoned) {
+      Fail(*ask);
+      Resume(*ask);
+    } else {
+      ask->state = Ask::State::kWaiting;
+      if (!Refuse(*ask, reply.numbers)) Advance(*ask);
+    }
+    ask = next;
+  }
+}
+
+void SharedStore::OnTogether(Flight& flight, std::span<const CellReply> replies) noexcept {
+  Ask& ask = *flight.ask;
+  bool done = true;
+  bool granted = true;
+  for (size_t i = 0; i < flight.count; ++i) {
+    Learn(flight, flight.runs[i], replies[i]);
+    done = done && replies[i].status == CellReply::Status::kDone;
+    granted = granted && replies[i].granted == 1;
+  }
+  bool refused = false;
+  for (ask.at = 0; ask.at < ask.count; ++ask.at) {
+    const Run& run = flight.runs[ask.at];
+    const CellReply& reply = replies[ask.at];
+    const bool last = ask.at + size_t{1} == ask.count;
+    if (!done) {
+      Fail(ask);
+    } else if (granted) {
+      const int64_t mark = run.cell->shape.concurrency ? run.epoch : reply.mark;
+      Grant(ask, reply.numbers, {.cost = run.cost, .mark = mark});
+    } else if (!reply.numbers.allowed || (last && !refused)) {
+      refused = true;
+      ask.outcomes[ask.at] = {
+          .status = engine::TakeOutcome::Status::kRefused, .numbers = reply.numbers, .receipt = {}};
+      ask.outcomes[ask.at].numbers.allowed = false;
+      ask.parts[ask.at].settled = true;
+    } else {
+      NotAsked(ask, ask.at);
+    }
+  }
+  Resume(ask);
+  for (size_t i = 0; i < flight.count; ++i)
+    Landed(*flight.runs[i].cell);
+}
+
+void SharedStore::Learn(const Flight& flight, const Run& run, const CellReply& reply) noexcept {
+  KnownCell& cell = *run.cell;
+  const bool take = run.op == CellOp::kTake;
+  if (reply.status != CellReply::Status::kDone) {
+    const bool unknown = reply.status == CellReply::Status::kUnknown;
+    if (take && unknown && cell.shape.concurrency) UnknownSlots(cell);
+    return;
+  }
+  cell.filter.Sync(flight.sent_at, now_, reply.now_us);
+  if (!take) return;
+  cell.last = reply.numbers;
+  cell.last.allowed = true;
+  cell.last.retry_after = Duration::zero();
+  cell.last.wait = Duration::zero();
+  if (reply.granted > 0) {
+    cell.filter.Took(reply.now_us, run.cost, reply.granted);
+    if (cell.shape.concurrency) HoldSlots(cell, run.epoch, run.cost * reply.granted);
+  }
+  const bool refused = reply.granted < run.count && !reply.numbers.allowed;
+  // Slots free when calls end, not when a time is over.
+  if (refused && !cell.shape.concurrency && !BeforeOurGiveBack(cell, flight.sent_at)) {
+    cell.denials.Add(run.cost, reply.numbers, flight.sent_at, now_);
+  }
+  if (cell.overshoot == 0) return;
+  Lease& lease = cell.lease;
+  const int64_t nodes = std::max(Nodes(), 1);
+  if (refused) {
+    lease.size = 1;
+  } else if (reply.numbers.remaining / 2 / nodes < lease.size) {
+    // Near exhaustion, where others would miss what lies here.
+    lease.size = std::max<int64_t>(reply.numbers.remaining / 2 / nodes, 1);
+  } else {
+    lease.size = std::min(lease.size * 2, LeaseMax(cell));
+  }
+}
+
+void SharedStore::OnLeaseReply(const Flight& flight, const Run& run,
+                               const CellReply& reply) noexcept {
+  KnownCell& cell = *run.cell;
+  Lease& lease = cell.lease;
+  lease.asked = false;
+  if (reply.status != CellReply::Status::kDone || reply.granted <= 0) {
+    lease.size = 1;
+    return;
+  }
+  StoreCounters::Add(counters_.leases);
+  lease.units = reply.granted;
+  lease.mark = reply.mark;
+  lease.open = true;
+  lease.expires = flight.sent_at + cell.shape.config.rate.window;
+  lease.used_at = now_;
+  if (!cell.listed_leased) {
+    cell.listed_leased = true;
+    cells_.Pin(cell);
+    leased_.push_back(&cell);
+  }
+  sweep_at_ = std::min(sweep_at_, now_ + kLeaseSweep);
+  if (closed_) EndLease(cell);
+}
+
+void SharedStore::OnDues(Flight& flight, std::span<const CellReply> replies) noexcept {
+  for (size_t i = 0; i < flight.count; ++i) {
+    const Run& run = flight.runs[i];
+    const CellReply::Status status = replies[i].status;
+    if (status == CellReply::Status::kDone) continue;
+    if (run.op == CellOp::kRenew) {
+      run.cell->renew_at = now_ + kRetryPause;
+      renew_at_ = std::min(renew_at_, run.cell->renew_at);
+    } else if (run.op != CellOp::kRelease) {
+      StoreCounters::Add(counters_.dues_lost);
+    } else if (status == CellReply::Status::kUnknown) {
+      UnknownSlots(*run.cell);
+    } else {
+      ReleaseAgain(run);
+    }
+  }
+}
+
+// The cell's flight is back: those who waited for it are answered by what it learnt, and
+// what is left goes in the next one.
+void SharedStore::Landed(KnownCell& cell) noexcept {
+  cell.in_flight = false;
+  while (cell.first != nullptr && !cell.in_flight) {
+    Ask& ask = *cell.first;
+    const AskPart& part = ask.parts[ask.at];
+    const bool local = HasLeased(part) || cell.denials.Find(part.cost, now_) ||
+                       cell.filter.Refusal(now_, part.cost) || reach_.Away(cell.place);
+    if (!local) break;
+    Dequeue(ask);
+    Advance(ask);
+  }
+  if (cell.first != nullptr && !cell.in_flight) MarkDirty(cell);
+}
+
+void SharedStore::UnknownSlots(KnownCell& cell) noexcept {
+  StoreCounters::Add(counters_.slots_leaked);
+  cell.slots.BeginEpoch();
+}
+
+}  // namespace flowguard::quota

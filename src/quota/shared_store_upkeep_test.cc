@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Servers that go away and come back, concurrency slots, the count of nodes.
+#include <gtest/gtest.h>
+
+#include "quota/store_fixture_test.h"
+
+namespace flowguard::quota {
+namespace {
+
+using testing::ConcurrencyRule;
+using testing::SharedRule;
+
+class FakeRegister final : public NodeRegister {
+ public:
+  void Beat(std::string_view owner, Duration ttl, Instant /*deadline*/, uint64_t ticket,
+            NodeSink* sink) noexcept override {
+    owner_ = owner;
+    ttl_ = ttl;
+    ticket_ = ticket;
+    sink_ = sink;
+    ++beats_;
+  }
+  void Answer(int nodes) { std::exchange(sink_, nullptr)->OnNodes(ticket_, nodes); }
+  [[nodiscard]] int beats() const { return beats_; }
+  [[nodiscard]] Duration ttl() const { return ttl_; }
+  [[nodiscard]] const std::string& owner() const { return owner_; }
+
+ private:
+  std::string owner_;
+  Duration ttl_{};
+  uint64_t ticket_ = 0;
+  NodeSink* sink_ = nullptr;
+  int beats_ = 0;
+};
+
+class UpkeepTest : public StoreFixture {
+ protected:
+  void FailOnce(const TestRule& rule) {
+    Ask({rule.Take()});
+    loop_.Settle(*store_);
+    server_.FailAll();
+    loop_.Settle(*store_);
+  }
+};
+
+Rule SharedSlots(int64_t slots) {
+  Rule rule = ConcurrencyRule("slots", slots);
+  rule.scope = Scope::kShared;
+  return rule;
+}
+
+// --- fallback
+
+TEST_F(UpkeepTest, AServerThatFailsAgainAndAgainIsNotAskedAnyMore) {
+  const TestRule rule(SharedRule("r", 5, minutes(1)));
+  for (int i = 0; i < kFailuresToLeave; ++i)
+    FailOnce(rule);
+  EXPECT_EQ(store_->status().places_away, 1);
+
+  const uint64_t ticket = Ask({rule.Take()});
+
+  ASSERT_TRUE(Answered(ticket)) << "no request waits for a server that is away";
+  EXPECT_EQ(OutcomeOf(ticket).status, Status::kFailed);
+  EXPECT_TRUE(server_.asked().empty());
+  EXPECT_EQ(store_->status().fallback_entered, 1u);
+}
+
+TEST_F(UpkeepTest, AProbeThatIsAnsweredEndsFallback) {
+  const TestRule rule(SharedRule("r", 5, minutes(1)));
+  for (int i = 0; i < kFailuresToLeave; ++i)
+    FailOnce(rule);
+  int probes = 0;
+  for (int i = 0; i < 100; ++i) {
+    Pass(milliseconds(100));
+    probes += static_cast<int>(server_.asked().size());
+    server_.FailAll();
+    loop_.Settle(*store_);
+  }
+  EXPECT_GE(probes, 8) << "about one a second";
+  EXPECT_LE(probes, 25);
+  EXPECT_EQ(store_->status().fallback_entered, 1u) << "once, however long";
+
+  for (int i = 0; i < 11 && server_.asked().empty(); ++i)
+    Pass(milliseconds(100));
+  ASSERT_EQ(server_.asked().size(), 1u) << "a second after the last at the latest";
+  EXPECT_EQ(server_.asked()[0].calls[0].op, CellOp::kPeek);
+  Run();
+
+  EXPECT_EQ(store_->status().places_away, 0);
+  EXPECT_EQ(store_->status().fallback_left, 1u);
+  EXPECT_EQ(AskAndRun(rule.Take()).status, Status::kTaken);
+}
+
+TEST_F(UpkeepTest, OneServersFailuresAreNotAnothers) {
+  server_.set_spread(true);
+  const TestRule rule(SharedRule("r", 5, minutes(1)));
+  std::vector<std::string> keys;
+  for (int i = 0; i < 64; ++i)
+    keys.push_back("12345678" + std::to_string(i));
+  for (int i = 0; i < kFailuresToLeave; ++i) {
+    Ask({rule.TakeAs(keys[0])});
+    loop_.Settle(*store_);
+    server_.FailAll();
+  }
+  int asked = 0;
+  for (const std::string& key : keys)
+    asked += AskAndRun(rule.TakeAs(key)).status == Status::kTaken ? 1 : 0;
+  EXPECT_GT(asked, 50);
+}
+
+// --- shared concurrency
+
+TEST_F(UpkeepTest, SlotsAreHeldUntilTheyAreReleased) {
+  const TestRule rule(SharedSlots(2));
+  const engine::TakeOutcome first = AskAndRun(rule.Take());
+  EXPECT_EQ(first.status, Status::kTaken);
+  EXPECT_EQ(AskAndRun(rule.Take()).status, Status::kTaken);
+  EXPECT_EQ(AskAndRun(rule.Take()).status, Status::kRefused);
+
+  store_->GiveBack(rule.Take(), first.receipt, loop_.Now());
+  Run();
+
+  EXPECT_EQ(AskAndRun(rule.Take()).status, Status::kTaken)
+      << "a refusal of slots is not remembered";
+}
+
+TEST_F(UpkeepTest, SlotsAreRenewedWhileTheyAreHeld) {
+  const TestRule rule(SharedSlots(1));
+  const engine::TakeOutcome held = AskAndRun(rule.Take());
+  for (int i = 0; i < 100; ++i) {
+    Pass(seconds(1));
+    Run();
+    EXPECT_EQ(AskAndRun(rule.Take()).status, Status::kRefused) << "second " << i;
+  }
+  store_->GiveBack(rule.Take(), held.receipt, loop_.Now());
+  Run();
+  Pass(minutes(2));
+  EXPECT_TRUE(server_.asked().empty()) << "nothing to renew";
+}
+
+TEST_F(UpkeepTest, ASlotWhoseOutcomeIsNotKnownExpiresAlthoughOthersAreHeld) {
+  const TestRule rule(SharedSlots(3));
+  const engine::TakeOutcome before = AskAndRun(rule.Take());
+  Ask({rule.Take()});
+  loop_.Settle(*store_);
+  server_.Lose(loop_.Now());
+  const engine::TakeOutcome after = AskAndRun(rule.Take());
+  EXPECT_EQ(after.status, Status::kTaken);
+  EXPECT_EQ(AskAndRun(rule.Take()).status, Status::kRefused);
+  store_->GiveBack(rule.Take(), before.receipt, loop_.Now());
+  for (int i = 0; i < 40; ++i) {
+    Run();
+    Pass(seconds(1));
+  }
+  const std::string key = server_.cells().OnlyKey();
+  EXPECT_EQ(server_.cells().SlotsInUse(key, loop_.Now().time_since_epoch().count() / 1000), 1)
+      << "the one that came after";
+  store_->GiveBack(rule.Take(), after.receipt, loop_.Now());
+  Run();
+  EXPECT_EQ(server_.cells().SlotsInUse(key, loop_.Now().time_since_epoch().count() / 1000), 0);
+}
+
+TEST_F(UpkeepTest, AReleaseThatWasNotAppliedIsSentAgain) {
+  const TestRule rule(SharedSlots(1));
+  const engine::TakeOutcome held = AskAndRun(rule.Take());
+  store_->GiveBack(rule.Take(), held.receipt, loop_.Now());
+  loop_.Settle(*store_);
+  server_.Fail();
+  Pass(seconds(1));
+  Run();
+  EXPECT_EQ(AskAndRun(rule.Take()).status, Status::kTaken);
+}
+
+TEST_F(UpkeepTest, ASlotForARequestThatNobodyWaitsForIsReleased) {
+  const TestRule rule(SharedSlots(1));
+  for (const bool refused : {true, false}) {
+    const uint64_t ticket = Ask({rule.Take()});
+    loop_.Settle(*store_);
+    store_->Abandon(ticket, refused);
+    Run();
+    const engine::TakeOutcome next = AskAndRun(rule.Take());
+    EXPECT_EQ(next.status, Status::kTaken);
+    store_->GiveBack(rule.Take(), next.receipt, loop_.Now());
+    Run();
+  }
+}
+
+// --- nodes
+
+TEST_F(UpkeepTest, TheLastCountOfNodesHoldsWhileTheRegisterIsAway) {
+  FakeRegister nodes;
+  int told = 0;
+  SharedStoreOptions options;
+  options.nodes = 3;
+  options.node_register = &nodes;
+  options.on_nodes = [&](int count) { told = count; };
+  Build(std::move(options));
+  EXPECT_EQ(store_->Nodes(), 3) << "as configured";
+  Pass(seconds(60));
+  EXPECT_EQ(nodes.beats(), 0);
+
+  store_->Open();
+  loop_.Settle(*store_);
+  EXPECT_EQ(nodes.beats(), 1);
+  EXPECT_EQ(nodes.owner(), "node-a");
+  nodes.Answer(7);
+  EXPECT_EQ(store_->Nodes(), 7);
+  EXPECT_EQ(told, 7);
+  Pass(seconds(5));
+  nodes.Answer(0);
+  EXPECT_EQ(store_->Nodes(), 7);
+  EXPECT_EQ(store_->status().beats_failed, 1u);
+  EXPECT_EQ(store_->status().nodes, 7);
+
+  store_->Close();
+  EXPECT_EQ(nodes.ttl(), Duration::zero()) << "it leaves";
+  nodes.Answer(6);
+  EXPECT_TRUE(store_->quiet());
+}
+
+}  // namespace
+}  // namespace flowguard::quota
