@@ -20,12 +20,14 @@
 #define NODES 2
 #endif
 #ifndef LIMIT
-#define LIMIT 4
+#define LIMIT 2
 #endif
 #ifndef OVERSHOOT
-#define OVERSHOOT 2
+#define OVERSHOOT 1
 #endif
-#define WINDOWS 2
+#ifndef WINDOWS
+#define WINDOWS 4
+#endif
 #define NONE 255
 
 byte window = 0;                /* the present one */
