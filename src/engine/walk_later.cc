@@ -71,7 +71,8 @@ void Walk::Answered(Hold& hold, const TakeOutcome& outcome) noexcept {
     numbers.retry_after = std::max(numbers.retry_after, numbers.reset_after);
   }
   if (allowed) {
-    if (IsSlot(hold) && !looked) ground_.board.Add(rule.account, Count::kInflight, hold.cost);
+    if (IsSlot(hold) && !looked)
+      ground_.board.Add(slot_, rule.account, Count::kInflight, hold.cost);
     Passed(hold, numbers);
     return;
   }
@@ -273,7 +274,7 @@ void Walk::Leave(Hold& hold, Hold::State then) noexcept {
 }
 
 void Walk::Release(const Hold& hold) noexcept {
-  ground_.board.Add(hold.rule->account, Count::kInflight, -hold.cost);
+  ground_.board.Add(slot_, hold.rule->account, Count::kInflight, -hold.cost);
   AddDue(hold, hold.receipt, 0);
 }
 
