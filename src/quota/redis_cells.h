@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Cells in Redis, decided there by the scripts of scripts/.
+//
+// A take of one request from a bucket is one tuned script.  Several calls of one Call that
+// are on a single server are one script too, as are takes that go together.  A failure
+// whose effect is unknown is told as that; nothing is ever sent twice.
+//
+// Of takes that go together and were refused, granted is 0 for all, and numbers.allowed
+// tells those that would have gone.  A lease refused for the overshoot alone has
+// numbers.allowed too.  kReturn ends its lease: what does not come back was spent.
+// kGiveBack for slots is kRelease.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/bounds.h"
+#include "quota/cell_server.h"
+#include "quota/redis/commander.h"
+
+namespace flowguard::quota {
+
+// Threads: the thread of the commander's loop.
+class RedisCells final : public CellServer, private redis::ReplySink {
+ public:
+  // `commander` outlives this, and all that was asked is answered first.
+  explicit RedisCells(redis::Commander& commander) noexcept : commander_(commander) {}
+  ~RedisCells() override;
+  RedisCells(const RedisCells&) = delete;
+  RedisCells& operator=(const RedisCells&) = delete;
+
+  // At most kCellCallsPerTurnMax calls.  More, a shape that does not do what is asked, and
+  // keys that are together twice, are answered kFailed.
+  // Cost: no allocation once as many calls were pending before.
+  void Call(std::span<const CellCall> calls, bool together, Instant deadline, uint64_t ticket,
+            CellSink* sink) noexcept override;
+  [[nodiscard]] uint32_t PlaceOf(std::string_view key) const noexcept override {
+    return commander_.PlaceOf(key);
+  }
+
+  // Calls that wait for their answer.
+  [[nodiscard]] size_t pending() const noexcept { return pending_.size() - free_.size(); }
+
+ private:
+  // What is kept of a call to read its reply.
+  struct Asked {
+    CellShape shape;
+    CellCall call;  // its views are empty
+    bool sent = false;
+  };
+  struct Pending {
+    uint64_t ticket = 0;
+    CellSink* sink = nullptr;
+    size_t size = 0;
+    size_t left = 0;      // replies of scripts that are to come
+    bool in_one = false;  // one script answers them all
+    bool together = false;
+    std::array<Asked, base::kCellCallsPerTurnMax> asked;
+    std::array<CellReply, base::kCellCallsPerTurnMax> replies;
+  };
+
+  void OnReply(uint64_t ticket, const redis::CommandReply& reply) noexcept override;
+  Pending* Take(uint32_t& index) noexcept;
+  void SendOne(const CellCall& call, Instant deadline, uint64_t ticket) noexcept;
+  void SendAll(std::span<const CellCall> calls, bool together, Instant deadline,
+               uint64_t ticket) noexcept;
+  // A command that comes to nothing, so that the sink is told from outside Call.
+  void SendNothing(Instant deadline, uint64_t ticket) noexcept;
+
+  redis::Commander& commander_;
+  std::vector<std::unique_ptr<Pending>> pending_;
+  std::vector<uint32_t> free_;
+};
+
+}  // namespace flowguard::quota
