@@ -129,4 +129,22 @@ inline constexpr size_t kOpenEntriesMax =
     16'384;  // entries between /v1/enter and /v1/exit, 4 KiB each
 inline constexpr Duration kEntryTtlMax = std::chrono::hours(1);
 
+// --- Redis
+inline constexpr size_t kRespLineBytesMax = 8 * 1024;          // of a simple string or error
+inline constexpr size_t kRespBulkBytesMax = 1024 * 1024;       // of one bulk string
+inline constexpr size_t kRespReplyBytesMax = 4 * 1024 * 1024;  // of one whole reply
+inline constexpr size_t kRespItemsMax = 65'536;                // values of one reply
+inline constexpr size_t kRespDepthMax = 16;                    // aggregates within each other
+inline constexpr size_t kRedisConnectionsMax = 64;             // to one server, a loop
+inline constexpr size_t kRedisPendingMax = 16'384;  // commands of one connection without a reply
+inline constexpr size_t kRedisPendingBytesMax = 4 * 1024 * 1024;  // of the same
+inline constexpr size_t kRedisCommandBytesMax = 256 * 1024;       // of one command
+inline constexpr Duration kRedisOverdueMax =
+    std::chrono::seconds(1);  // a reply this long past its deadline: the connection is given up
+inline constexpr Duration kRedisBackoffMin = std::chrono::milliseconds(10);
+inline constexpr Duration kRedisBackoffMax = std::chrono::milliseconds(500);
+inline constexpr size_t kRedisHostsMax = 64;     // named in one URL
+inline constexpr size_t kRedisNodesMax = 1'000;  // masters of one cluster
+inline constexpr int kRedisRedirectsMax = 5;     // of one command
+
 }  // namespace flowguard::base
