@@ -99,12 +99,15 @@ void Loop::Silence(Watcher& watcher) noexcept {
   std::erase(again_, &watcher);
   std::replace(again_running_.begin(), again_running_.end(), &watcher,
                static_cast<Watcher*>(nullptr));
+  std::erase(turn_end_, &watcher);
+  std::replace(turn_end_running_.begin(), turn_end_running_.end(), &watcher,
+               static_cast<Watcher*>(nullptr));
 }
 
 size_t Loop::Wait(Duration wait_max) noexcept {
   using std::chrono::seconds;
   Duration wait = std::clamp(wait_max, Duration::zero(), Duration(seconds(3600)));
-  if (!again_.empty()) wait = Duration::zero();
+  if (!again_.empty() || !turn_end_.empty()) wait = Duration::zero();
   if (wait > Duration::zero() && timers_.Next() != Instant::max()) {
     wait = std::clamp(timers_.Next() - clock_.Now(), Duration::zero(), wait);
   }
@@ -145,6 +148,7 @@ size_t Loop::RunOnce(Duration wait_max) noexcept {
   }
   RunAgain();
   timers_.Fire(now_);
+  RunTurnEnd();
   RunRetired();
   return events_->count;
 }
@@ -171,6 +175,18 @@ void Loop::RunAgain() noexcept {
     again_running_[i]->OnReady(ready);
   }
   again_running_.clear();
+}
+
+void Loop::AtTurnEnd(Watcher& watcher) noexcept {
+  turn_end_.push_back(&watcher);
+}
+
+void Loop::RunTurnEnd() noexcept {
+  turn_end_running_.swap(turn_end_);
+  for (size_t i = 0; i < turn_end_running_.size(); ++i) {
+    if (turn_end_running_[i] != nullptr) turn_end_running_[i]->OnTurnEnd();
+  }
+  turn_end_running_.clear();
 }
 
 void Loop::Post(std::function<void()> work) {

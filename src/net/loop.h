@@ -48,6 +48,8 @@ class Watcher {
   // The turn in which Loop::Retire was called is over: nothing of the loop points
   // here any more, and the watcher may be destroyed or used again.
   virtual void OnRetired() noexcept {}
+  // The turn in which Loop::AtTurnEnd was called has done everything else.
+  virtual void OnTurnEnd() noexcept {}
 
  private:
   friend class Loop;
@@ -95,6 +97,12 @@ class Loop {
   // who stops early so that others get their share.
   void Again(Watcher& watcher) noexcept;
 
+  // Calls watcher.OnTurnEnd once, after the events and timers of this turn: for who
+  // gathers what the turn brings and sends it in one write.  Outside of a turn, and from
+  // OnTurnEnd itself: at the end of the next, which then does not wait.
+  // Requires: not asked for already.
+  void AtTurnEnd(Watcher& watcher) noexcept;
+
   void Arm(Timer& timer, Instant deadline) noexcept { timers_.Arm(timer, deadline); }
   void ArmAfter(Timer& timer, Duration delay) noexcept { timers_.Arm(timer, now_ + delay); }
   [[nodiscard]] size_t timers() const noexcept { return timers_.size(); }
@@ -111,6 +119,7 @@ class Loop {
   size_t Wait(Duration wait_max) noexcept;
   void RunPosted() noexcept;
   void RunAgain() noexcept;
+  void RunTurnEnd() noexcept;
   void RunRetired() noexcept;
   void Wake() noexcept;
   void DrainWakeup() noexcept;
@@ -121,9 +130,11 @@ class Loop {
   Instant now_;
   TimerHeap timers_;
   Watcher* retired_ = nullptr;
-  std::vector<Watcher*> again_;          // asked for in this turn
-  std::vector<Watcher*> again_running_;  // entries are nulled by Retire
-  bool precise_wait_ = true;             // epoll_pwait2 exists
+  std::vector<Watcher*> again_;             // asked for in this turn
+  std::vector<Watcher*> again_running_;     // entries are nulled by Retire
+  std::vector<Watcher*> turn_end_;          // as again_
+  std::vector<Watcher*> turn_end_running_;  // as again_running_
+  bool precise_wait_ = true;                // epoll_pwait2 exists
 
   struct Events;
   std::unique_ptr<Events> events_;

@@ -136,5 +136,48 @@ TEST_F(LoopTest, TimersFireByTheInjectedClock) {
   EXPECT_EQ(fired, 1);
 }
 
+class TurnEnd final : public Watcher {
+ public:
+  void OnReady(Ready /*ready*/) noexcept override { ++events; }
+  void OnTurnEnd() noexcept override {
+    ++ends;
+    fired_before = fired;
+    if (again) loop->AtTurnEnd(*this);
+  }
+  Loop* loop = nullptr;
+  int events = 0;
+  int ends = 0;
+  bool fired = false;
+  bool fired_before = false;
+  bool again = false;
+};
+
+TEST_F(LoopTest, TheEndOfATurnComesAfterEventsAndTimersAndOnce) {
+  TurnEnd watcher;
+  watcher.loop = loop.get();
+  Timer timer([](void* self) noexcept { static_cast<TurnEnd*>(self)->fired = true; }, &watcher);
+  loop->Arm(timer, clock.Now());
+  loop->AtTurnEnd(watcher);
+  loop->RunOnce(std::chrono::hours(1));  // does not wait
+  EXPECT_EQ(watcher.ends, 1);
+  EXPECT_TRUE(watcher.fired_before);
+  loop->RunOnce(Duration::zero());
+  EXPECT_EQ(watcher.ends, 1);
+}
+
+TEST_F(LoopTest, WhoAsksAtTheEndOfATurnWaitsForTheNext) {
+  TurnEnd watcher;
+  watcher.loop = loop.get();
+  watcher.again = true;
+  loop->AtTurnEnd(watcher);
+  loop->RunOnce(Duration::zero());
+  EXPECT_EQ(watcher.ends, 1);
+  loop->RunOnce(std::chrono::hours(1));
+  EXPECT_EQ(watcher.ends, 2);
+  loop->Forget(watcher);
+  loop->RunOnce(Duration::zero());
+  EXPECT_EQ(watcher.ends, 2);
+}
+
 }  // namespace
 }  // namespace flowguard::net

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "net/socket.h"
 
+#include <algorithm>
 #include <cerrno>
 
 #include <netinet/tcp.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 namespace flowguard::net {
@@ -68,10 +70,33 @@ Fd Connect(const Address& address) noexcept {
   return fd;
 }
 
+Fd ConnectUnix(std::string_view path) noexcept {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  static_assert(sizeof address.sun_path > kUnixPathBytesMax);
+  path.copy(address.sun_path, kUnixPathBytesMax);
+  Fd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!fd) return fd;
+  const auto* const raw = reinterpret_cast<const sockaddr*>(&address);
+  if (connect(fd.get(), raw, sizeof address) != 0 && errno != EINPROGRESS) return Fd();
+  return fd;
+}
+
 bool ConnectSucceeded(int fd) noexcept {
   int error = 0;
   socklen_t size = sizeof error;
   return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error == 0;
+}
+
+bool IsSelfConnected(int fd) noexcept {
+  sockaddr_storage storage{};
+  socklen_t size = sizeof storage;
+  auto* const raw = reinterpret_cast<sockaddr*>(&storage);
+  if (getpeername(fd, raw, &size) != 0) return false;
+  const Address peer = Address::FromSockaddr(raw, size);
+  const Address local = LocalAddress(fd);
+  return peer.valid() && local.port() == peer.port() &&
+         std::ranges::equal(local.ip_bytes(), peer.ip_bytes());
 }
 
 void ShutdownWrites(int fd) noexcept {

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <utility>
 
 #include <sys/uio.h>
@@ -58,8 +59,16 @@ struct IoResult {
 
 // Starts connecting.  An empty Fd: the system refused at once.
 [[nodiscard]] Fd Connect(const Address& address) noexcept;
+// The same to a socket in the file system.
+// Requires: path.size() <= kUnixPathBytesMax, and no zero byte.
+inline constexpr size_t kUnixPathBytesMax = 107;
+[[nodiscard]] Fd ConnectUnix(std::string_view path) noexcept;
 // Whether a connection that became writable is established.
 [[nodiscard]] bool ConnectSucceeded(int fd) noexcept;
+
+// Whether a connection is to itself: the kernel may choose the port that was to be
+// reached, when nobody listens on it, for our own end.
+[[nodiscard]] bool IsSelfConnected(int fd) noexcept;
 
 void ShutdownWrites(int fd) noexcept;
 // Closing will reset the connection, so that the peer cannot take a cut-off message
