@@ -145,10 +145,8 @@ Result<std::shared_ptr<const TlsContext>> TlsContext::Create(const TlsOptions& o
       return Error::InvalidArgument("TLS certificate \"" + options.certificate_file +
                                     "\": " + Reason());
     if (SSL_CTX_use_PrivateKey_file(context, options.key_file.c_str(), SSL_FILETYPE_PEM) != 1)
-      return Error::InvalidArgument("TLS key \"" + options.key_file + "\": " + Reason());
-    if (SSL_CTX_check_private_key(context) != 1)
-      return Error::InvalidArgument("TLS key \"" + options.key_file + "\" does not belong to \"" +
-                                    options.certificate_file + "\"");
+      return Error::InvalidArgument("TLS key \"" + options.key_file + "\" of \"" +
+                                    options.certificate_file + "\": " + Reason());
   }
   return std::shared_ptr<const TlsContext>(new TlsContext(std::move(impl)));
 }

@@ -86,7 +86,7 @@ TEST_F(ClusterServerTest, WithoutTheTableTheServersSendItOn) {
   for (uint64_t i = 0; i < 30; ++i)
     Run(i, seconds(10), "k" + std::to_string(i));
   ASSERT_TRUE(WaitUntil([&] { return log.replies.size() == 30; }));
-  EXPECT_EQ(log.Count(Failure::kNone), 30U);
+  EXPECT_EQ(log.Count(Failure::kNone), 30U) << log.TextOf(0);
 }
 
 // One slot moves, key by key, while its counter is used: every command is run once.

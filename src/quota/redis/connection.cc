@@ -44,7 +44,8 @@ void Connection::Start(const std::string& endpoint) {
 
 void Connection::Connect() {
   ++attempts_;
-  loop_.ArmAfter(state_timer_, options_.connect_timeout);
+  // Not from the time of the turn: the first attempt may come long before the first turn.
+  loop_.Arm(state_timer_, loop_.clock().Now() + options_.connect_timeout);
   if (endpoint_.front() == '/') return Use(net::ConnectUnix(endpoint_));
   const Result<net::Address> address = net::Address::Parse(endpoint_);
   if (address.ok()) return Use(net::Connect(*address));

@@ -58,8 +58,9 @@ TEST_F(SingleServerTest, PasswordsAndUsers) {
     ASSERT_TRUE(WaitUntil([&] { return metrics->connect_failures.value() != 0; }));
     EXPECT_EQ(metrics->connected.value(), 0U);
   }
-  Make(server.url());
+  Make(server.url() + "?protocol=2");
   EXPECT_EQ(Ask({"PING"}).substr(0, 6), "NOAUTH");
+  EXPECT_EQ(log.replies.rbegin()->second.failure, Failure::kDenied);
 }
 
 TEST_F(SingleServerTest, UnixSocketsAndNames) {
