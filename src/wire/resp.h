@@ -70,7 +70,7 @@ class Reader {
   Status ReadBulk(std::string_view bytes, Head& head) noexcept;
   Status ReadAggregate(bool top, Head& head) noexcept;
   Status ReadLine(std::string_view bytes, size_t at, Head& head) noexcept;
-  Status ReadNumber(std::string_view bytes, size_t at, Head& head) noexcept;
+  Status ReadNumber(std::string_view bytes, size_t at, int64_t& value, size_t& next) noexcept;
   Status CheckLine(char type, Head& head) noexcept;
   Status Build(std::string_view bytes, size_t slot, size_t depth) noexcept;
   Status Scan(std::string_view bytes) noexcept;

@@ -94,6 +94,13 @@ Reader::Status Reader::Scan(std::string_view bytes) noexcept {
 
 // The value at at_ goes to items_[slot].
 Reader::Status Reader::Build(std::string_view bytes, size_t slot, size_t depth) noexcept {
+  // Most of what scripts answer.
+  if (at_ < bytes.size() && bytes[at_] == ':') {
+    Value& value = items_[slot];
+    value = Value();
+    value.type = Value::Type::kInteger;
+    return ReadNumber(bytes, at_ + 1, value.integer, at_);
+  }
   Head head;
   do {
     head.at = at_;
@@ -139,9 +146,7 @@ Reader::Status Reader::ReadHead(std::string_view bytes, bool top, Head& head) no
   switch (bytes[head.at]) {
     case ':': {
       head.value.type = Value::Type::kInteger;
-      const Status status = ReadNumber(bytes, head.at + 1, head);
-      head.value.integer = head.number;
-      return status;
+      return ReadNumber(bytes, head.at + 1, head.value.integer, head.next);
     }
     case '$':
     case '!':
@@ -156,7 +161,7 @@ Reader::Status Reader::ReadHead(std::string_view bytes, bool top, Head& head) no
                         : bytes[head.at] == '>' ? Value::Type::kPush
                                                 : Value::Type::kArray;
       head.attribute = bytes[head.at] == '|';
-      const Status status = ReadNumber(bytes, head.at + 1, head);
+      const Status status = ReadNumber(bytes, head.at + 1, head.number, head.next);
       if (status != Status::kDone) return status;
       if (head.number == -1 && bytes[head.at] == '*') {
         head.value.type = Value::Type::kNull;
@@ -207,7 +212,7 @@ Reader::Status Reader::CheckLine(char type, Head& head) noexcept {
 
 Reader::Status Reader::ReadBulk(std::string_view bytes, Head& head) noexcept {
   const char type = bytes[head.at];
-  const Status status = ReadNumber(bytes, head.at + 1, head);
+  const Status status = ReadNumber(bytes, head.at + 1, head.number, head.next);
   if (status != Status::kDone) return status;
   if (head.number == -1 && type == '$') return Status::kDone;  // null
   if (head.number < 0) return Bad(head.at, "a negative length");
@@ -258,8 +263,9 @@ Reader::Status Reader::ReadLine(std::string_view bytes, size_t at, Head& head) n
   return Status::kDone;
 }
 
-// head.number: the integer between `at` and the line's end.
-Reader::Status Reader::ReadNumber(std::string_view bytes, size_t at, Head& head) noexcept {
+// The integer between `at` and the line's end.
+Reader::Status Reader::ReadNumber(std::string_view bytes, size_t at, int64_t& value,
+                                  size_t& next) noexcept {
   const char* p = bytes.data() + at;
   const char* const end = bytes.data() + bytes.size();
   if (p == end) return Status::kNeedMore;
@@ -281,8 +287,8 @@ Reader::Status Reader::ReadNumber(std::string_view bytes, size_t at, Head& head)
   if (*p != '\r' || p == digits) return Bad(here, "not a number");
   if (++p == end) return Status::kNeedMore;
   if (*p != '\n') return Bad(here + 1, "a carriage return within a line");
-  head.number = static_cast<int64_t>(negative ? uint64_t{0} - number : number);
-  head.next = here + 2;
+  value = static_cast<int64_t>(negative ? uint64_t{0} - number : number);
+  next = here + 2;
   return Status::kDone;
 }
 
