@@ -128,16 +128,19 @@ class Builder {
     if (separator || c == '/' || c == '\\') {
       EndPiece(/*at_data=*/!separator);
     } else if (c == ';') {
+      if (is_dot_segment() && options_.drop_parameters) status_ = PathStatus::kBad;
       piece_done_ = true;
     } else if (!piece_done_) {
       dots_ = c == '.' && dots_ < kNoDotSegment ? dots_ + 1 : kNoDotSegment;
     }
   }
 
+  [[nodiscard]] bool is_dot_segment() const noexcept { return dots_ > 0 && dots_ < kNoDotSegment; }
+
   void EndPiece(bool at_data) noexcept {
-    const bool is_dot_segment = dots_ > 0 && dots_ < kNoDotSegment;
-    if (is_dot_segment && (at_data || behind_data_)) status_ = PathStatus::kBad;
+    if (is_dot_segment() && (at_data || behind_data_)) status_ = PathStatus::kBad;
     behind_data_ = at_data;
+    holds_data_ = holds_data_ || at_data;
     piece_done_ = false;
     dots_ = 0;
   }
@@ -149,6 +152,8 @@ class Builder {
     if (status_ != PathStatus::kOk) return;
     const std::string_view segment = path().substr(segment_);
     bool dropped = segment.empty() && options_.merge_slashes;
+    CountAbove(segment, dropped || holds_data_);
+    holds_data_ = false;
     if (segment == ".") {
       size_ = segment_;
       dropped = true;
@@ -164,6 +169,17 @@ class Builder {
     if (options_.strip_trailing_slash)
       while (size_ > 1 && buffer_[size_ - 1] == '/')
         --size_;
+  }
+
+  // Keeps above_ as it is behind this segment.  ".." must not take back a segment of which
+  // another reader sees none or two: what is left then is another path there.
+  void CountAbove(std::string_view segment, bool ambiguous) noexcept {
+    if (segment == ".." && above_ == 0) status_ = PathStatus::kBad;
+    if (ambiguous) {
+      above_ = 0;
+    } else if (above_ != kNoneAmbiguous && segment != ".") {
+      above_ += segment == ".." ? -1 : 1;
+    }
   }
 
   void Put(char c) noexcept {
@@ -192,6 +208,9 @@ class Builder {
   int dots_ = 0;                           // of the current piece
   bool piece_done_ = false;                // the piece's parameters have begun
   bool behind_data_ = false;               // the piece begins at a separator that is data
+  bool holds_data_ = false;                // so does some piece of the segment
+  static constexpr int kNoneAmbiguous = -1;
+  int above_ = kNoneAmbiguous;  // segments behind the last one that readers may count otherwise
   PathStatus status_ = PathStatus::kOk;
 };
 
@@ -205,17 +224,20 @@ NormalisedPath NormalisePath(std::string_view target, const PathOptions& options
   if (path.empty() || path == "*") {
     result.status = target.empty() ? PathStatus::kBad : PathStatus::kOk;
     result.path = path.empty() ? std::string_view("/") : path;
+    result.as_it_came = true;
     return result;
   }
   if (path.front() != '/') return result;
   if (IsNormal(path, options)) {
     result.status = PathStatus::kOk;
     result.path = path;
+    result.as_it_came = true;
     return result;
   }
   Builder builder(options, buffer);
   result.status = builder.Run(path);
   if (result.status == PathStatus::kOk) result.path = builder.path();
+  result.as_it_came = result.path == path;
   return result;
 }
 

@@ -12,9 +12,12 @@
 // and normalising it again changes nothing.
 //
 // Refused, since no honest client sends it and upstreams read it in more than one way:
-// '#' anywhere in the target (it has no fragment; some cut one off, some do not), and a
-// dot segment at an escaped separator that is data ("/x/..%2Flogin"), which climbs where
-// the upstream decodes before it resolves dots.
+// '#' anywhere in the target (it has no fragment; some cut one off, some do not); a dot
+// segment at an escaped separator that is data ("/x/..%2Flogin"), which climbs where the
+// upstream decodes before it resolves dots; a dot segment with parameters ("/x/..;/login"),
+// which climbs only where they are cut off first; and ".." that takes back a segment which
+// others count otherwise: an empty one ("/x//../login" is "/x/login" to who keeps it) or
+// one with an escaped separator.
 #pragma once
 
 #include <cstddef>
@@ -35,7 +38,7 @@ enum class Backslash : uint8_t {
 struct PathOptions {
   bool merge_slashes = true;             // "//login" is "/login"
   bool strip_trailing_slash = true;      // "/login/" is "/login"; "/" stays
-  bool drop_parameters = true;           // "/login;x=1" is "/login", and "/..;/x" is "/x"
+  bool drop_parameters = true;           // "/login;x=1" is "/login"
   bool fold_case = false;                // "/LOGIN" is "/login"; most upstreams tell them apart
   bool encoded_slash_separates = false;  // "%2F" is data, as in most upstreams
   Backslash backslash = Backslash::kReject;
@@ -44,7 +47,7 @@ struct PathOptions {
 enum class PathStatus : uint8_t {
   kOk,
   kBad,      // 400: a broken escape, a control byte (raw or escaped), a raw backslash, '#',
-             // a dot segment at an escaped separator that is data
+             // or a dot segment that others may resolve otherwise
   kTooLong,  // 414: longer than the buffer
 };
 
@@ -52,6 +55,8 @@ struct NormalisedPath {
   PathStatus status = PathStatus::kBad;
   std::string_view path;   // begins with '/'; or "*".  A view of the target or the buffer
   std::string_view query;  // raw, without '?'; a view of the target
+  // The target's own path is `path` already: every reader takes it for the same one.
+  bool as_it_came = false;
 };
 
 // Requires: `target` is that of a parsed request head (any bytes are safe).

@@ -26,7 +26,8 @@ class CellKeyTest : public ::testing::Test {
   }
   // The key of values for the rule's dimensions.
   std::string KeyOf(const std::vector<std::string>& values, const CellKeyStyle& style = {}) {
-    rules::KeyBuilder builder(1, rules::kSharedKeySeed);
+    rules::KeyBuilder builder;
+    builder.Start(1, rules::kSharedKeySeed);
     for (size_t i = 0; i < values.size(); ++i)
       builder.Add(*rule_.by[i].dimension, values[i]);
     engine::RemoteTake take;

@@ -93,6 +93,7 @@ const http::IpAddress& HttpRequestView::client() const noexcept {
     client_ = http::ResolveClientAddress(peer_, head_->headers, options_->client).address;
     client_known_ = true;
   }
+  as_it_came_ = normal.as_it_came;
   return client_;
 }
 

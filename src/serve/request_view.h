@@ -64,9 +64,11 @@ class HttpRequestView final : public engine::RequestView {
   // "a cookie that a rule reads is repeated with different values"; empty: none is.
   [[nodiscard]] std::string_view ambiguity() const noexcept { return ambiguity_; }
 
-  // True when no rule is to see this request: it passes undecided.
+  // True when no rule is to see this request: it passes undecided.  Only a path that came
+  // in its normal form can be exempt: the upstream gets the path as it came, and might take
+  // another spelling for another path.
   [[nodiscard]] bool exempt() const noexcept {
-    return options_->exempt.Contains(method, path) || (options_->exempt_preflights && preflight());
+    return as_it_came_ && options_->exempt.Contains(method, path);
   }
 
   // The client, behind trusted proxies.  Resolved at the first call.
@@ -91,6 +93,7 @@ class HttpRequestView final : public engine::RequestView {
   mutable std::string_view ambiguity_;  // a literal
   mutable size_t spilled_ = 0;          // bytes of spill_ that hold values of this request
   std::array<char, base::kTargetBytesMax> path_buffer_;
+  bool as_it_came_ = false;
   mutable std::array<char, base::kTargetBytesMax> spill_;
 };
 
