@@ -19,6 +19,18 @@ IoResult FromSend(ssize_t sent) noexcept {
 }
 
 }  // namespace
+ConnectFault FaultOf(int error) noexcept {
+  switch (error) {
+    case EMFILE:
+    case ENFILE:
+    case ENOBUFS:
+    case ENOMEM:
+      return ConnectFault::kShortage;
+    default:
+      return ConnectFault::kAddress;
+  }
+}
+
 
 void Fd::Close() noexcept {
   if (fd_ >= 0) close(std::exchange(fd_, -1));
@@ -60,12 +72,16 @@ IoResult Send(int fd, const char* data, size_t size) noexcept {
   return FromSend(sent);
 }
 
-Fd Connect(const Address& address) noexcept {
+Fd Connect(const Address& address, ConnectFault& fault) noexcept {
   Fd fd(socket(address.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!fd) return fd;
+  if (!fd) {
+    fault = FaultOf(errno);
+    return fd;
+  }
   const int on = 1;
   setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  if (connect(fd.get(), address.raw(), address.raw_size()) != 0 && errno != EINPROGRESS)
+  if (connect(fd.get(), address.raw(), address.raw_size()) != 0 && errno != EINPROGRESS) {
+    fault = FaultOf(errno);
     return Fd();
   return fd;
 }

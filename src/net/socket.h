@@ -57,8 +57,18 @@ struct IoResult {
 [[nodiscard]] IoResult Send(int fd, std::span<const iovec> parts) noexcept;
 [[nodiscard]] IoResult Send(int fd, const char* data, size_t size) noexcept;
 
-// Starts connecting.  An empty Fd: the system refused at once.
-[[nodiscard]] Fd Connect(const Address& address) noexcept;
+// Why there is no connection under way.
+enum class ConnectFault : uint8_t {
+  kAddress,   // that address cannot be reached: no route, no local port left for it
+  kShortage,  // this process or machine has no descriptor or memory left, for any address
+};
+// Starts connecting.  An empty Fd: the system refused at once, and `fault` is set.
+[[nodiscard]] Fd Connect(const Address& address, ConnectFault& fault) noexcept;
+// The same for who treats all faults alike.
+[[nodiscard]] inline Fd Connect(const Address& address) noexcept {
+  ConnectFault any;
+  return Connect(address, any);
+}
 // The same to a socket in the file system.
 // Requires: path.size() <= kUnixPathBytesMax, and no zero byte.
 inline constexpr size_t kUnixPathBytesMax = 107;

@@ -178,9 +178,15 @@ void ProxyExchange::AddForwardedFor(const wire::RequestHead& head, bool trusted,
 
 void ProxyExchange::Connect(bool fresh) noexcept {
   stage_ = Stage::kConnecting;
-  upstream_ = gateway_.pool_.Acquire(*this, tried_, fresh);
-  if (upstream_ == nullptr) return Fail(Failure::kConnect);
-  tried_ |= uint64_t{1} << upstream_->endpoint();
+  const UpstreamPool::Acquired acquired = gateway_.pool_.Acquire(*this, tried_, fresh);
+  upstream_ = acquired.connection;
+  tried_ |= uint64_t{1} << acquired.endpoint;
+  if (upstream_ == nullptr) {
+    // An address that fails at once has always the fewest requests in flight: unless it
+    // is left out, every request goes there first.
+    if (!acquired.shortage) gateway_.pool_.ReportFailure(acquired.endpoint);
+    return Fail(Failure::kConnect);
+  }
   if (upstream_->connected()) return SendRequest();
   Bump<uint64_t>(gateway_.counters_.upstream_connects);
 }

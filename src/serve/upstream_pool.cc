@@ -71,7 +71,8 @@ uint32_t UpstreamPool::Choose(uint64_t avoid) noexcept {
   return best;
 }
 
-UpstreamConnection* UpstreamPool::Acquire(UpstreamUser& user, uint64_t avoid, bool fresh) noexcept {
+UpstreamPool::Acquired UpstreamPool::Acquire(UpstreamUser& user, uint64_t avoid,
+                                             bool fresh) noexcept {
   const uint32_t index = Choose(avoid);
   Endpoint& endpoint = endpoints_[index];
   while (!fresh && !endpoint.idle.empty()) {
@@ -86,16 +87,17 @@ UpstreamConnection* UpstreamPool::Acquire(UpstreamUser& user, uint64_t avoid, bo
     kept->user_ = &user;
     kept->reused_ = true;
     ++endpoint.in_flight;
-    return kept;
+    return {.connection = kept, .endpoint = index};
   }
-  net::Fd fd = net::Connect(endpoint.address);
-  if (!fd) return nullptr;
+  auto fault = net::ConnectFault::kAddress;
+  net::Fd fd = net::Connect(endpoint.address, fault);
+  if (!fd) return {.endpoint = index, .shortage = fault == net::ConnectFault::kShortage};
   if (free_.empty()) {
     connections_.push_back(std::make_unique<UpstreamConnection>(*this));
     free_.push_back(connections_.back().get());
   }
   UpstreamConnection* const connection = free_.back();
-  if (!loop_.Watch(fd.get(), *connection)) return nullptr;
+  if (!loop_.Watch(fd.get(), *connection)) return {.endpoint = index, .shortage = true};
   free_.pop_back();
   connection->fd_ = std::move(fd);
   connection->user_ = &user;
@@ -104,7 +106,7 @@ UpstreamConnection* UpstreamPool::Acquire(UpstreamUser& user, uint64_t avoid, bo
   connection->readable_ = connection->peer_closed_ = false;
   connection->ArmTimeout(options_.connect_timeout);
   ++endpoint.in_flight;
-  return connection;
+  return {.connection = connection, .endpoint = index};
 }
 
 void UpstreamPool::Release(UpstreamConnection& connection, bool reusable) noexcept {

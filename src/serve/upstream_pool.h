@@ -98,8 +98,13 @@ class UpstreamPool {
 
   // A connection for one request: a kept one (`fresh` forbids it), or one that is being
   // established, ready when it becomes writable.  `avoid`: addresses tried already for
-  // this request, as bits; another one is preferred.  Null: the system refused.
-  UpstreamConnection* Acquire(UpstreamUser& user, uint64_t avoid, bool fresh) noexcept;
+  // this request, as bits; another one is preferred.
+  struct Acquired {
+    UpstreamConnection* connection = nullptr;  // null: the system refused at once
+    uint32_t endpoint = 0;
+    bool shortage = false;  // it refused for want of descriptors or memory of our own
+  };
+  Acquired Acquire(UpstreamUser& user, uint64_t avoid, bool fresh) noexcept;
   // The request is over.  `reusable`: the connection is between two messages.
   void Release(UpstreamConnection& connection, bool reusable) noexcept;
 
