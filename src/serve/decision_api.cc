@@ -15,6 +15,9 @@ namespace {
 
 constexpr std::string_view kJson = "application/json";
 constexpr std::string_view kProblemJson = "application/problem+json";
+constexpr std::string_view kBadIp = "request: dimensions: ip: the value is no IP address";
+constexpr std::string_view kBadMethod = "request: methods are in upper case";
+constexpr std::string_view kBadPath = "request: path cannot be read as the path of a request";
 constexpr Duration kExpireEvery = std::chrono::milliseconds(500);
 
 // The path of a raw target.
@@ -41,14 +44,19 @@ class QuestionView {
     view_.resource = question.resource;
     view_.method = question.method;
     view_.cost = question.cost;
+    if (IsMiscasedMethod(question.method)) error_ = kBadMethod;
+    for (const auto& [name, value] : dimensions_) {
+      if (name == "ip" && !ParseIpDimension(value)) error_ = kBadIp;
+    }
     if (question.path.empty()) return;
     buffer_.resize(question.path.size() * 3);  // escaping triples at most
     const http::NormalisedPath normal = http::NormalisePath(question.path, options.path, buffer_);
-    ok_ = normal.status == http::PathStatus::kOk;
+    if (normal.status != http::PathStatus::kOk) error_ = kBadPath;
     view_.path = normal.path;
   }
 
-  [[nodiscard]] bool ok() const noexcept { return ok_; }
+  // Why the question cannot be answered; empty: it can.
+  [[nodiscard]] std::string_view error() const noexcept { return error_; }
   [[nodiscard]] const NamedRequestView& view() const noexcept { return view_; }
   void set_wait_max(Duration wait_max) noexcept { view_.wait_max = wait_max; }
 
@@ -64,7 +72,7 @@ class QuestionView {
   std::vector<DimensionValue> dimensions_;
   std::vector<char> buffer_;
   NamedRequestView view_;
-  bool ok_ = true;
+  std::string_view error_;
 };
 
 // What becomes of a wait that is not sat out.
@@ -82,7 +90,6 @@ std::string PlaceOf(const Rule& rule) {
 
 constexpr std::string_view kNoStore = "Cache-Control: no-store\r\n";
 constexpr std::string_view kEnding = "this server is ending and lets no call wait: ask another";
-constexpr std::string_view kBadPath = "request: path cannot be read as the path of a request";
 
 }  // namespace
 
@@ -150,6 +157,7 @@ void DecisionApi::Auth(const wire::RequestHead& head, const http::PeerInfo& peer
   if (original.conflicting) {
     return Problem(400, "contradictory header lines about the original request", responder);
   }
+  if (IsMiscasedMethod(original.method)) return Problem(400, kBadMethod, responder);
   if (const int status = view_.Assign(head, peer.ip, original.method, original.target);
       status != 0) {
     return Problem(status, "the original request's path cannot be used", responder);
@@ -207,7 +215,7 @@ void DecisionApi::Check(std::string_view body, const http::PeerInfo& /*peer*/,
   const auto question = ReadQuestion(body, QuestionKind::kCheck);
   if (!question.ok()) return Problem(400, question.error().message, responder);
   const QuestionView view(*question, options_.view);
-  if (!view.ok()) return Problem(400, kBadPath, responder);
+  if (!view.error().empty()) return Problem(400, view.error(), responder);
   engine::Attempt attempt;
   Begin(engine_, attempt, view.view(), question->peek ? engine::Mode::kPeek : engine::Mode::kCheck,
         responder.now());
@@ -221,7 +229,7 @@ void DecisionApi::Enter(std::string_view body, const http::PeerInfo& peer,
   const auto question = ReadQuestion(body, QuestionKind::kEnter);
   if (!question.ok()) return Problem(400, question.error().message, responder);
   QuestionView view(*question, options_.view);
-  if (!view.ok()) return Problem(400, kBadPath, responder);
+  if (!view.error().empty()) return Problem(400, view.error(), responder);
   view.set_wait_max(WaitMax());
   const Instant now = responder.now();
   entries_.Expire(now);

@@ -481,7 +481,51 @@ TEST(DecisionApiTest, AFullTableRefusesAndHoldsNothing) {
   EXPECT_EQ(api.engine().Counters().rules.at(0).inflight, 2);
 }
 
+// --- what proxies and applications tell wrongly
+
+// Rules out: "get" passing the rules on GET on its way to an upstream that takes it for that.
+TEST(DecisionApiTest, AKnownMethodInAnotherCaseIs400) {
+  Api api({Limit("orders", 100, seconds(1))});
+  const std::string nginx =
+      "GET /v1/auth HTTP/1.1\r\nHost: x\r\nX-Original-URI: /a\r\nX-Original-Method: ";
+
+  EXPECT_EQ(StatusOf(api.client().Ask(nginx + "post\r\n\r\n")), "400");
+  EXPECT_EQ(StatusOf(api.client().Ask(nginx + "purge\r\n\r\n")), "200") << "its own name";
+  EXPECT_EQ(StatusOf(api.client().Post("/v1/check", R"({"path":"/a","method":"Get"})")), "400");
+  EXPECT_EQ(StatusOf(api.client().Post("/v1/enter", R"({"path":"/a","method":"Get"})")), "400");
+  EXPECT_EQ(StatusOf(api.client().Get("/v1/status?path=/a&method=get")), "400");
+}
+
+TEST(DecisionApiTest, AnAddressHasOneKeyHoweverItIsWritten) {
+  Api api({PerIp(1)});
+  const auto check = [&](const std::string& ip) {
+    return api.client().Post("/v1/check", R"({"resource":"x","dimensions":{"ip":")" + ip + "\"}}");
+  };
+
+  EXPECT_THAT(check("192.0.2.7"), HasSubstr("\"allowed\":true"));
+  for (const char* ip : {" 192.0.2.7", "192.0.2.7 ", "192.0.2.7:443", "::ffff:192.0.2.7"}) {
+    EXPECT_THAT(check(ip), HasSubstr("\"allowed\":false")) << ip;
+  }
+  for (const char* ip : {"", " ", "client", "192.0.2.7, 10.0.0.1", "192.0.2.7:x"}) {
+    const std::string answer = check(ip);
+    EXPECT_EQ(StatusOf(answer), "400") << ip;
+    EXPECT_THAT(answer, HasSubstr("ip: the value is no IP address")) << ip;
+  }
+}
+
 // --- /v1/status
+
+TEST(DecisionApiTest, StatusTellsWhenTheNextRequestMayCome) {
+  Api api({Limit("orders", 1, seconds(2))});
+  EXPECT_THAT(BodyOf(api.client().Get("/v1/status")),
+              HasSubstr(R"("allowed":true,"limit":1,"remaining":1,"reset_after_ms":0,)"
+                        R"("retry_after_ms":0)"));
+  api.client().Post("/v1/check", R"({"path":"/"})");
+
+  EXPECT_THAT(BodyOf(api.client().Get("/v1/status")),
+              HasSubstr(R"("allowed":false,"limit":1,"remaining":0,"reset_after_ms":2000,)"
+                        R"("retry_after_ms":2000)"));
+}
 
 TEST(DecisionApiTest, StatusTellsWhatIsLeftWithoutSpendingIt) {
   Rule orders = PerIp(5);

@@ -62,6 +62,11 @@ std::string_view BehindPrefix(std::string_view target) noexcept {
   return target.starts_with('/') ? target : std::string_view("/");
 }
 
+// A line that tells something else than `own`.
+bool Differs(std::string_view told, std::string_view own) noexcept {
+  return told.data() != nullptr && told != own;
+}
+
 std::string_view OrElse(std::string_view value, std::string_view other) noexcept {
   return value.empty() ? other : value;
 }
@@ -81,6 +86,14 @@ OriginalRequest FindOriginalRequest(const wire::RequestHead& head, bool peer_tru
   for (const wire::Header& line : head.headers.all())
     Note(line, told);
 
+  if (head.target.substr(kAuthPath.size()).starts_with('/')) {
+    original.conflicting = told.repeated || Differs(told.original_uri, original.target) ||
+                           Differs(told.forwarded_uri, original.target) ||
+                           Differs(told.envoy_path, original.target) ||
+                           Differs(told.original_method, original.method) ||
+                           Differs(told.forwarded_method, original.method);
+    return original;
+  }
   const int stories = (told.original_uri.data() != nullptr ? 1 : 0) +
                       (told.forwarded_uri.data() != nullptr ? 1 : 0) +
                       (told.envoy_path.data() != nullptr ? 1 : 0);

@@ -4,12 +4,12 @@
 //
 //   nginx auth_request   X-Original-URI, X-Original-Method
 //   Traefik, Caddy       X-Forwarded-Uri, X-Forwarded-Method
-//   Envoy, path rewritten  X-Envoy-Original-Path
+//   Envoy, path rewritten to /v1/auth  X-Envoy-Original-Path
 //   Envoy (HTTP)         our own path behind /v1/auth, and our own method
 //
 // A proxy passes the client's own header lines on beside those that it sets, so a
 // client can write any of these.  They are believed of trusted peers only, and only
-// when no two of them tell different stories.
+// when no two of them tell different stories.  A path behind /v1/auth is such a story.
 #pragma once
 
 #include <cstdint>

@@ -49,7 +49,7 @@ TEST(OriginalRequestTest, NginxTellsUriAndMethod) {
 }
 
 TEST(OriginalRequestTest, EnvoyTellsThePathBeforeItWasRewritten) {
-  const Parsed parsed("/v1/auth/new", "x-envoy-original-path: /old\r\n");
+  const Parsed parsed("/v1/auth", "x-envoy-original-path: /old\r\n");
 
   EXPECT_EQ(FindOriginalRequest(parsed.head, true).target, "/old");
 }
@@ -71,6 +71,22 @@ TEST(OriginalRequestTest, TwoStoriesConflict) {
   EXPECT_TRUE(FindOriginalRequest(two.head, true).conflicting);
   EXPECT_TRUE(FindOriginalRequest(repeated.head, true).conflicting);
   EXPECT_TRUE(FindOriginalRequest(no_method.head, true).conflicting);
+}
+
+// Rules out: a client of Envoy that writes X-Original-URI and is decided as another path.
+TEST(OriginalRequestTest, APathBehindThePrefixIsAStoryOfItsOwn) {
+  for (const char* lines :
+       {"X-Original-URI: /free\r\n", "X-Forwarded-Uri: /free\r\n",
+        "X-Envoy-Original-Path: /free\r\n", "X-Original-URI: /own\r\nX-Original-Method: PUT\r\n",
+        "X-Forwarded-Method: PUT\r\n", "X-Original-URI:\r\n"}) {
+    EXPECT_TRUE(FindOriginalRequest(Parsed("/v1/auth/own", lines).head, true).conflicting) << lines;
+  }
+  EXPECT_TRUE(
+      FindOriginalRequest(Parsed("/v1/auth/", "X-Original-URI: /free\r\n").head, true).conflicting);
+  const Parsed same("/v1/auth/own?a", "X-Original-URI: /own?a\r\nX-Original-Method: GET\r\n");
+  const OriginalRequest original = FindOriginalRequest(same.head, true);
+  EXPECT_FALSE(original.conflicting);
+  EXPECT_EQ(original.target, "/own?a");
 }
 
 TEST(OriginalRequestTest, DenyStatusIsAskedForOnOurOwnPathOnly) {

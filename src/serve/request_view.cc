@@ -57,6 +57,22 @@ bool Names(std::string_view name, const rules::Dimension& dimension) noexcept {
 
 }  // namespace
 
+std::optional<http::IpAddress> ParseIpDimension(std::string_view value) noexcept {
+  constexpr std::string_view kBlanks = " \t";
+  const size_t begin = std::min(value.find_first_not_of(kBlanks), value.size());
+  value.remove_prefix(begin);
+  value = value.substr(0, value.find_last_not_of(kBlanks) + 1);
+  return http::IpAddress::ParseWithPort(value);
+}
+
+bool IsMiscasedMethod(std::string_view method) noexcept {
+  constexpr std::array<std::string_view, 9> kKnown = {
+      "GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "CONNECT"};
+  return std::any_of(kKnown.begin(), kKnown.end(), [&](std::string_view known) {
+    return method != known && wire::EqualsIgnoreCase(method, known);
+  });
+}
+
 int HttpRequestView::Assign(const wire::RequestHead& head, const http::IpAddress& peer) noexcept {
   return Assign(head, peer, head.method_text, head.target);
 }
@@ -77,6 +93,7 @@ int HttpRequestView::Assign(const wire::RequestHead& head, const http::IpAddress
       http::NormalisePath(original_target, options_->path, path_buffer_);
   path = normal.path;
   query_ = normal.query;
+  as_it_came_ = normal.as_it_came;
   switch (normal.status) {
     case http::PathStatus::kOk:
       return 0;
@@ -93,7 +110,6 @@ const http::IpAddress& HttpRequestView::client() const noexcept {
     client_ = http::ResolveClientAddress(peer_, head_->headers, options_->client).address;
     client_known_ = true;
   }
-  as_it_came_ = normal.as_it_came;
   return client_;
 }
 
@@ -138,6 +154,8 @@ bool HttpRequestView::preflight() const noexcept {
 }
 
 std::string_view HttpRequestView::Header(std::string_view lower_name) const noexcept {
+  // What the upstream is sent: an absolute target overrides the line.
+  if (lower_name == "host") return head_->host;
   const http::FieldValue field =
       http::FindHeader(head_->headers, lower_name, http::RepeatedLines::kAmbiguous, {});
   if (field.status == http::FieldStatus::kFound) return Found(field.value);
@@ -172,11 +190,17 @@ std::string_view NamedRequestView::Value(const rules::Dimension& dimension,
 }
 
 std::string_view NamedRequestView::WholeAddress(const rules::Dimension& dimension,
-                                                std::span<char> /*scratch*/) const noexcept {
+                                                std::span<char> scratch) const noexcept {
   const auto found =
       std::find_if(dimensions_.begin(), dimensions_.end(),
                    [&](const DimensionValue& given) { return Names(given.name, dimension); });
-  return found == dimensions_.end() ? std::string_view() : Found(found->value);
+  if (found == dimensions_.end()) return {};
+  if (dimension.kind == rules::DimensionKind::kIp) {
+    if (const auto address = ParseIpDimension(found->value)) {
+      return address->Format(RoomForIp(scratch));
+    }
+  }
+  return Found(found->value);
 }
 
 }  // namespace flowguard::serve

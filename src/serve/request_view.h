@@ -12,6 +12,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -37,6 +38,10 @@ struct RequestViewOptions {
   // none either: browsers send them by themselves, and a refused one breaks the page.
   bool exempt_preflights = true;
 };
+
+// "get" is not GET, and escapes the rules on that, but many upstreams take it for GET: the
+// answer is 400.
+[[nodiscard]] bool IsMiscasedMethod(std::string_view method) noexcept;
 
 // Memory:  32 KiB for the normalised path and long query values; keep one per worker.
 // Threads: one owner.
@@ -88,14 +93,18 @@ class HttpRequestView final : public engine::RequestView {
   const wire::RequestHead* head_ = nullptr;
   std::string_view query_;
   http::IpAddress peer_;
+  bool as_it_came_ = false;
   mutable http::IpAddress client_;
   mutable bool client_known_ = false;
   mutable std::string_view ambiguity_;  // a literal
   mutable size_t spilled_ = 0;          // bytes of spill_ that hold values of this request
   std::array<char, base::kTargetBytesMax> path_buffer_;
-  bool as_it_came_ = false;
   mutable std::array<char, base::kTargetBytesMax> spill_;
 };
+
+// The address that a caller names: blanks around it and a port are dropped, so that each
+// client has one key.  Empty: it is no address.
+[[nodiscard]] std::optional<http::IpAddress> ParseIpDimension(std::string_view value) noexcept;
 
 // A request whose caller names the dimensions itself: the decision API, `explain`.
 // Threads: one owner.
