@@ -104,6 +104,8 @@ inline constexpr size_t kRefusedBodyDrainMax = 64 * 1024;
 inline constexpr size_t kPipelineDepthMax = 64;
 inline constexpr size_t kLingerBytesMax =
     4 * 1024 * 1024;  // read and thrown away while a client reads its last answer
+inline constexpr size_t kTransferRateMin =
+    240;  // bytes a second that a client must send of a body, or take of an answer
 inline constexpr size_t kChunkLineBytesMax = 4 * 1024;
 inline constexpr size_t kChunkExtensionBytesMax = 16 * 1024;  // of all chunks of one message
 inline constexpr size_t kTrailerBytesMax = 8 * 1024;

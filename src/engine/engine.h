@@ -70,6 +70,9 @@ class RequestView {
   Duration wait_max = kNever;
   // Concurrency rules do not apply: nobody will tell when the call ends.
   bool skip_concurrency = false;
+  // Limit rules do not apply: browsers send CORS preflights by themselves, and count as
+  // one request with what follows.
+  bool skip_limits = false;
 };
 
 enum class Mode : uint8_t {

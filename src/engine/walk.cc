@@ -84,6 +84,7 @@ void Walk::RefuseCost() noexcept {
         compiled.remote() ? Shared(loaded, met) : Concurrency(loaded, met);
         break;
       case RuleKind::kLimit:
+        if (request.skip_limits) break;
         compiled.remote() ? Shared(loaded, met) : LocalLimit(loaded, met);
         break;
     }

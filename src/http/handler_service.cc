@@ -55,6 +55,11 @@ void HandlerService::OnGone(ServerSession& session) noexcept {
   Return(static_cast<Gathering*>(session.context()));
 }
 
+// A whole request that has no answer yet is one whose answer was deferred.
+bool HandlerService::Waits(const ServerSession& session) const noexcept {
+  return session.body_done();
+}
+
 void HandlerService::Call(ServerSession& session, const wire::RequestHead& head,
                           std::string_view body) noexcept {
   session.set_context(nullptr);

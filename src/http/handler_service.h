@@ -28,6 +28,7 @@ class HandlerService final : public Service {
   void OnRequest(ServerSession& session, const wire::RequestHead& head) noexcept override;
   size_t OnBody(ServerSession& session, std::string_view raw, bool last) noexcept override;
   void OnGone(ServerSession& session) noexcept override;
+  [[nodiscard]] bool Waits(const ServerSession& session) const noexcept override;
 
  private:
   // A request whose body arrives in pieces.

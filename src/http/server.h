@@ -32,9 +32,11 @@ class ServerSession;
 struct ServerOptions {
   Duration header_timeout = std::chrono::seconds(10);  // for the whole head, not per read
   Duration idle_timeout = std::chrono::seconds(75);    // between requests
-  Duration body_timeout = std::chrono::seconds(30);    // without a byte of body
-  Duration write_timeout = std::chrono::seconds(30);   // without a byte taken by the client
-  Duration linger = std::chrono::seconds(2);           // for the client to read a last answer
+  // Without a byte of body, and without a byte taken by the client; over all of them each
+  // is given a second for every base::kTransferRateMin bytes more.
+  Duration body_timeout = std::chrono::seconds(30);
+  Duration write_timeout = std::chrono::seconds(30);
+  Duration linger = std::chrono::seconds(2);      // for the client to read a last answer
   Duration drain_idle = std::chrono::seconds(1);  // idle connections live this long into a drain
   size_t connections_max = base::kConnectionsMax;
 };

@@ -56,9 +56,7 @@ void ServerSession::OnReady(net::Ready ready) noexcept {
   peer_closed_ = peer_closed_ || ready.peer_closed;
   if (ready.writable && !out_.empty()) FlushOut();
   Continue();
-  // Whoever sends no more while his request is answered has left: nothing else tells
-  // a wait that nobody waits.
-  if (phase_ == Phase::kRequest && body_ == BodyState::kDone && peer_closed_) Gone();
+  if (phase_ == Phase::kRequest && peer_closed_ && server_.service_.Waits(*this)) Gone();
 }
 
 void ServerSession::OnRetired() noexcept {
@@ -253,6 +251,8 @@ void ServerSession::Dispatch() noexcept {
   Bump<uint64_t>(server_.counters_.requests);
   server_.service_.OnRequest(*this, head);
   raw_head_ = {};
+  // No event tells of it again: OnReady looks whether this one waits.
+  if (peer_closed_ && phase_ == Phase::kRequest) server_.loop_.Again(*this);
 }
 
 // How many bytes at the front of the input are body.  False: the coding is broken.
@@ -272,6 +272,22 @@ bool ServerSession::FrameBody(size_t& bytes, bool& last) noexcept {
   return true;
 }
 
+// Trailers come behind the decision: an upstream that merges them into the header lines
+// would read what no rule has seen.  They stay in the input until they are whole, and of
+// them only the empty line goes on.
+void ServerSession::DropTrailers(size_t& bytes, bool& last) noexcept {
+  constexpr size_t kEmptyLine = 2;
+  const size_t trailers = chunked_.trailer_bytes();
+  if (framing_ != wire::BodyFraming::kChunked || (last && trailers <= kEmptyLine)) return;
+  if (!last || bytes > trailers) {
+    bytes -= std::min(bytes, trailers);
+    last = false;
+  } else if (bytes == trailers) {
+    TakeInput(trailers - kEmptyLine);
+    bytes = framed_ = kEmptyLine;
+  }
+}
+
 bool ServerSession::PumpBody() noexcept {
   if (body_ != BodyState::kFlowing || blocked_) return false;
   size_t bytes = 0;
@@ -287,9 +303,10 @@ bool ServerSession::PumpBody() noexcept {
     }
     return false;
   }
+  DropTrailers(bytes, last);
   // While part of an answer is unsent, the timer is that of the client's reading.
   if (bytes == 0 && !last) {
-    if (out_.empty()) Arm(server_.options_.body_timeout);
+    if (out_.empty()) Arm(body_pace_);
     return false;
   }
   const uint64_t serial = serial_;
@@ -306,7 +323,9 @@ bool ServerSession::PumpBody() noexcept {
     if (out_.empty()) timer_.Disarm();
   }
   const size_t taken = server_.service_.OnBody(*this, raw, last);
-  if (serial_ != serial || phase_ != Phase::kRequest || taken == bytes) return true;
+  if (serial_ != serial || phase_ != Phase::kRequest) return true;
+  body_pace_.Add(taken, now(), server_.options_.body_timeout);
+  if (taken == bytes) return true;
   ReturnInput(bytes - taken);
   if (framing_ == wire::BodyFraming::kLength) {
     body_left_ += bytes - taken;
@@ -368,6 +387,7 @@ void ServerSession::ReturnInput(size_t bytes) noexcept {
 void ServerSession::StartBody() noexcept {
   if (body_ != BodyState::kUnread) return;
   body_ = BodyState::kFlowing;
+  body_pace_.Begin(now(), server_.options_.body_timeout);
   if (expects_continue_ && arrived().empty()) {
     expects_continue_ = false;
     const bool started = started_;
@@ -376,12 +396,13 @@ void ServerSession::StartBody() noexcept {
     continue_sent_ = true;
   }
   if (pumping_) return;
-  if (in_.empty()) Arm(server_.options_.body_timeout);
+  if (in_.empty()) Arm(body_pace_);
   Continue();
 }
 
 void ServerSession::ResumeInput() noexcept {
-  blocked_ = false;
+  // The client was not waited for meanwhile.
+  if (std::exchange(blocked_, false)) body_pace_.Begin(now(), server_.options_.body_timeout);
   Continue();
 }
 
@@ -446,6 +467,12 @@ void ServerSession::Gone() noexcept {
     server_.service_.OnGone(*this);
   }
   Close();
+}
+
+bool ServerSession::EndIfLeft() noexcept {
+  if (!peer_closed_ && !net::PeerClosed(fd_.get())) return false;
+  Gone();
+  return true;
 }
 
 void ServerSession::Close() noexcept {

@@ -25,6 +25,7 @@
 
 #include "http/buffer_pool.h"
 #include "http/handler.h"
+#include "http/pace.h"
 #include "http/server.h"
 #include "net/address.h"
 #include "net/loop.h"
@@ -90,6 +91,9 @@ class ServerSession final : public net::Watcher {
   // The last byte of the answer was written, or stands in cork().  `keep_alive`: what
   // the answer told the client.
   void FinishResponse(bool keep_alive) noexcept;
+  // For who kept a request waiting: true when its client sends no more; then OnGone was
+  // called and the session has ended.  Cost: one system call.
+  bool EndIfLeft() noexcept;
   // Answers with a small problem document and finishes the request.
   void Refuse(int status, std::string_view detail) noexcept;
   // Resets the connection: the client sees that the answer is not whole.  OnGone is
@@ -142,6 +146,7 @@ class ServerSession final : public net::Watcher {
   bool PumpTunnel() noexcept;
   void Dispatch() noexcept;
   bool FrameBody(size_t& bytes, bool& last) noexcept;
+  void DropTrailers(size_t& bytes, bool& last) noexcept;
   [[nodiscard]] bool BodyCanBeSkipped() const noexcept;
   void TakeInput(size_t bytes) noexcept;
   void ReturnInput(size_t bytes) noexcept;
@@ -159,6 +164,7 @@ class ServerSession final : public net::Watcher {
   void Gone() noexcept;
   void Close() noexcept;
   void Arm(Duration delay) noexcept { server_.loop_.ArmAfter(timer_, delay); }
+  void Arm(const Pace& pace) noexcept { server_.loop_.Arm(timer_, pace.until()); }
 
   Server& server_;
   net::Fd fd_;
@@ -184,6 +190,8 @@ class ServerSession final : public net::Watcher {
   uint64_t body_left_ = 0;  // kLength
   uint64_t discarded_ = 0;  // of a body that nobody wants
   uint64_t serial_ = 0;
+  Pace body_pace_;
+  Pace write_pace_;
   wire::ChunkedDecoder chunked_;
   std::string_view input_;  // while pumping: bytes not used yet, in the scratch or in in_
   std::string_view raw_head_;

@@ -40,7 +40,8 @@ void ServerSession::FlushCork() noexcept {
 void ServerSession::SendParts(std::string_view first, std::string_view second) noexcept {
   if (phase_ == Phase::kFree || broken_) return;
   size_t sent = 0;
-  if (out_.empty()) {
+  const bool was_empty = out_.empty();
+  if (was_empty) {
     const std::array<iovec, 2> parts = {Part(first), Part(second)};
     const net::IoResult result = second.empty()
                                      ? net::Send(fd_.get(), first.data(), first.size())
@@ -62,7 +63,10 @@ void ServerSession::SendParts(std::string_view first, std::string_view second) n
     sent -= first.size();
   }
   out_.Append(server_.buffers_, second.substr(sent));
-  Arm(server_.options_.write_timeout);
+  if (was_empty) {
+    write_pace_.Begin(now(), server_.options_.write_timeout);
+    Arm(write_pace_);
+  }
 }
 
 void ServerSession::FlushOut() noexcept {
@@ -71,8 +75,8 @@ void ServerSession::FlushOut() noexcept {
   Bump<uint64_t>(server_.counters_.bytes_out, result.bytes);
   out_.Consume(result.bytes);
   if (!out_.empty()) {
-    if (result.bytes > 0) Arm(server_.options_.write_timeout);
-    return;
+    write_pace_.Add(result.bytes, now(), server_.options_.write_timeout);
+    return Arm(write_pace_);
   }
   out_.Release();
   OnFlushed();
@@ -84,7 +88,8 @@ void ServerSession::OnFlushed() noexcept {
     case Phase::kRequest:
     case Phase::kTunnel:
       if (phase_ == Phase::kRequest && body_ == BodyState::kFlowing && !blocked_) {
-        Arm(server_.options_.body_timeout);
+        body_pace_.Begin(now(), server_.options_.body_timeout);
+        Arm(body_pace_);
       } else {
         timer_.Disarm();
       }

@@ -5,6 +5,7 @@
 #include <cerrno>
 
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -18,7 +19,6 @@ IoResult FromSend(ssize_t sent) noexcept {
   return {IoStatus::kError, 0};
 }
 
-}  // namespace
 ConnectFault FaultOf(int error) noexcept {
   switch (error) {
     case EMFILE:
@@ -31,6 +31,7 @@ ConnectFault FaultOf(int error) noexcept {
   }
 }
 
+}  // namespace
 
 void Fd::Close() noexcept {
   if (fd_ >= 0) close(std::exchange(fd_, -1));
@@ -51,6 +52,11 @@ bool IsQuiet(int fd) noexcept {
   char byte = 0;
   const ssize_t got = recv(fd, &byte, sizeof byte, MSG_PEEK | MSG_DONTWAIT);
   return got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
+}
+
+bool PeerClosed(int fd) noexcept {
+  pollfd watched{.fd = fd, .events = POLLRDHUP, .revents = 0};
+  return poll(&watched, 1, 0) > 0;
 }
 
 IoResult Send(int fd, std::span<const iovec> parts) noexcept {
@@ -83,6 +89,7 @@ Fd Connect(const Address& address, ConnectFault& fault) noexcept {
   if (connect(fd.get(), address.raw(), address.raw_size()) != 0 && errno != EINPROGRESS) {
     fault = FaultOf(errno);
     return Fd();
+  }
   return fd;
 }
 

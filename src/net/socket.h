@@ -53,6 +53,8 @@ struct IoResult {
 [[nodiscard]] IoResult Receive(int fd, std::span<char> into) noexcept;
 // True when nothing can be read now: no byte, no end, no error.  Takes nothing.
 [[nodiscard]] bool IsQuiet(int fd) noexcept;
+// Whether the peer sends no more, or the connection is broken.  Takes nothing.
+[[nodiscard]] bool PeerClosed(int fd) noexcept;
 // Sends as much as the socket takes; bytes may be less than asked with kOk.
 [[nodiscard]] IoResult Send(int fd, std::span<const iovec> parts) noexcept;
 [[nodiscard]] IoResult Send(int fd, const char* data, size_t size) noexcept;

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "serve/gateway.h"
 
-#include <algorithm>
-#include <array>
 #include <utility>
 
 #include "base/hash.h"
@@ -16,17 +14,7 @@ namespace {
 
 using http::Bump;
 
-// "get" is not GET, and escapes the rules on that, but many upstreams take it for GET.
-bool IsMiscasedMethod(const wire::RequestHead& head) noexcept {
-  if (head.method != wire::Method::kOther) return false;
-  constexpr std::array<std::string_view, 9> kKnown = {
-      "GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "CONNECT"};
-  return std::any_of(kKnown.begin(), kKnown.end(), [&](std::string_view known) {
-    return wire::EqualsIgnoreCase(head.method_text, known);
-  });
-}
-
-ProxyExchange& ExchangeOf(http::ServerSession& session) noexcept {
+ProxyExchange& ExchangeOf(const http::ServerSession& session) noexcept {
   return *static_cast<ProxyExchange*>(session.context());
 }
 
@@ -61,16 +49,16 @@ void Gateway::Drain(Duration grace) noexcept {
 }
 
 void Gateway::OnRequest(http::ServerSession& session, const wire::RequestHead& head) noexcept {
-  if (IsMiscasedMethod(head)) {
+  if (head.method == wire::Method::kOther && IsMiscasedMethod(head.method_text)) {
     CountResponse(400);
     return session.Refuse(400, "methods are in upper case");
   }
-  if (IsStatusTarget(head.target)) return AnswerStatus(session, head);
   if (const int status = view_.Assign(head, session.peer().ip); status != 0) {
     CountResponse(status);
     return session.Refuse(status, status == 414 ? "the target is too long"
                                                 : "the path can be read in more than one way");
   }
+  if (view_.path == kStatusPath) return AnswerStatus(session, head);
   ProxyExchange& exchange = Borrow();
   exchange.Start(session, head);
   if (view_.exempt()) return exchange.Exempt(head);
@@ -97,6 +85,10 @@ void Gateway::OnTunnelEnd(http::ServerSession& session) noexcept {
   ExchangeOf(session).OnTunnelEnd();
 }
 
+bool Gateway::Waits(const http::ServerSession& session) const noexcept {
+  return session.context() != nullptr && ExchangeOf(session).waits();
+}
+
 void Gateway::OnTaken(uint64_t ticket, std::span<const engine::TakeOutcome> outcomes) noexcept {
   std::vector<engine::TakeOutcome> copy(outcomes.begin(), outcomes.end());
   loop_.Post([this, ticket, copy = std::move(copy), gateway = std::weak_ptr(posted_to_)] {
@@ -107,12 +99,18 @@ void Gateway::OnTaken(uint64_t ticket, std::span<const engine::TakeOutcome> outc
 }
 
 void Gateway::AnswerStatus(http::ServerSession& session, const wire::RequestHead& head) noexcept {
+  const bool get = head.method == wire::Method::kGet || head.method == wire::Method::kHead;
   std::string body;
-  const int status = status_.Write(head, session.peer().ip, session.now(), body);
+  int status = 405;
+  if (get) {
+    status = status_.Write(head, session.peer().ip, session.now(), body);
+  } else {
+    AppendProblemDocument(status, "expected GET", body);
+  }
   CountResponse(status);
-  http::Responder(session).Send(status,
-                                status == 200 ? "application/json" : "application/problem+json",
-                                body, "Cache-Control: no-store\r\n");
+  http::Responder(session).Send(
+      status, status == 200 ? "application/json" : "application/problem+json", body,
+      get ? "Cache-Control: no-store\r\n" : "Cache-Control: no-store\r\nAllow: GET, HEAD\r\n");
 }
 
 ProxyExchange& Gateway::Borrow() {

@@ -10,7 +10,8 @@
 //
 // Invariants
 //   (1) An admitted request settles exactly once, when its answer has ended, its client
-//       has left, or its upstream has failed; concurrency is held until then.
+//       has left, or its upstream has failed; concurrency is held until then.  A client
+//       that sends no more has left only while its request waits.
 //   (2) A request takes from its rules once, however many connections it needs.
 //   (3) Nothing of a request reaches an upstream before its decision.
 //
@@ -103,6 +104,7 @@ class Gateway final : public http::Service, public engine::TakeSink {
   void OnGone(http::ServerSession& session) noexcept override;
   size_t OnTunnel(http::ServerSession& session, std::string_view raw) noexcept override;
   void OnTunnelEnd(http::ServerSession& session) noexcept override;
+  [[nodiscard]] bool Waits(const http::ServerSession& session) const noexcept override;
 
   // engine::TakeSink
   void OnTaken(uint64_t ticket, std::span<const engine::TakeOutcome> outcomes) noexcept override;

@@ -154,7 +154,7 @@ TEST_F(GatewayCostTest, AClientThatLeavesPaysWhatTheHeadSaidOrElseWhatWasReserve
       peer.Send("HTTP/1.1 200 OK\r\nX-Usage-Tokens: 10\r\nContent-Length: 9\r\n\r\n");
       ASSERT_TRUE(UntilReceived(client, "\r\n\r\n"));
     }
-    client.Close();
+    client.Reset();
     ASSERT_TRUE(Until([&] { return counters().in_flight.load() == 0; }));
     EXPECT_EQ(Remaining("tokens"), head ? 8'990 : 9'000);
   }

@@ -157,8 +157,9 @@ TEST_F(GatewayTest, ConcurrencyIsHeldUntilTheEndOfTheBody) {
   EXPECT_EQ(InFlight("two"), 2);
   Peer(0).Send("0\r\n\r\n");
   ASSERT_TRUE(Until([&] { return InFlight("two") == 1; }));
-  b.Close();  // the client leaves in the middle
-  ASSERT_TRUE(Until([&] { return InFlight("two") == 0; }));
+  // The client leaves in the middle; what is sent to it then tells.
+  b.Close();
+  ASSERT_TRUE(Until([&] { return Peer(1).Send("5\r\nevent\r\n"), InFlight("two") == 0; }));
   EXPECT_TRUE(Until([&] { return Peer(1).ended || Peer(1).reset; }));
   EXPECT_EQ(counters().in_flight.load(), 0);
 }
@@ -327,6 +328,39 @@ TEST_F(GatewayTest, PreflightsPassUncountedAndPlainOptionsDoNot) {
   EXPECT_NE(Ask(client, "OPTIONS /a HTTP/1.1\r\nHost: x\r\n\r\n").find("200 OK"),
             std::string::npos);
   EXPECT_EQ(Get(client, "/a").substr(0, 12), "HTTP/1.1 429");
+}
+
+// Rules out: a way round all rules for whoever writes two header lines.
+TEST_F(GatewayTest, APreflightPassesLimitsOnlyAndOnlyWithoutABody) {
+  Rule access;
+  access.name = "keys";
+  access.kind = RuleKind::kAccess;
+  access.deny = {{"header:x-key", {"bad"}}};
+  Open({Limit("none", 0), Concurrency("one", 1), access});
+  const std::string preflight =
+      "OPTIONS /a HTTP/1.1\r\nHost: x\r\nOrigin: http://o\r\n"
+      "Access-Control-Request-Method: GET\r\n";
+  SocketClient client = Dial();
+  EXPECT_EQ(Ask(client, preflight + "X-Key: bad\r\n\r\n").substr(0, 12), "HTTP/1.1 403");
+  EXPECT_EQ(Ask(client, preflight + "Content-Length: 2\r\n\r\nhi").substr(0, 12), "HTTP/1.1 429");
+  SocketClient holder = Dial();
+  holder.Send(preflight + "\r\n");
+  PeerWith(0, "\r\n\r\n");
+  EXPECT_EQ(InFlight("one"), 1);
+  EXPECT_EQ(Ask(client, preflight + "\r\n").substr(0, 12), "HTTP/1.1 503");
+}
+
+TEST_F(GatewayTest, TheStatusPageIsOneInEverySpellingAndAnswersGetOnly) {
+  Open();
+  SocketClient client = Dial();
+  for (const std::string target :
+       {"/.flowguard/status/", "//.flowguard/status", "http://x/.flowguard/status?path=/a"}) {
+    EXPECT_EQ(Get(client, target).substr(0, 15), "HTTP/1.1 200 OK") << target;
+  }
+  const std::string answer = Ask(client, "POST /.flowguard/status HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_EQ(answer.substr(0, 12), "HTTP/1.1 405");
+  EXPECT_NE(answer.find("Allow: GET, HEAD\r\n"), std::string::npos);
+  EXPECT_EQ(upstream.peers.size(), 0U);
 }
 
 TEST_F(GatewayTest, TheStatusPageSpendsNothingAndIsNotPassedOn) {

@@ -49,6 +49,8 @@ class ProxyExchange final : public UpstreamUser {
   // The gateway is destroyed: gives back what is held, and touches no session.
   void EndAtShutdown() noexcept;
   [[nodiscard]] bool parked() const noexcept { return stage_ == Stage::kParked; }
+  // Not decided yet, or not its turn.
+  [[nodiscard]] bool waits() const noexcept { return parked() || stage_ == Stage::kAsking; }
 
   // --- the client's side
 

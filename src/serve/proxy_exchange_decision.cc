@@ -138,6 +138,8 @@ void ProxyExchange::OnTimer() noexcept {
 }
 
 void ProxyExchange::OnWaited() noexcept {
+  // Nothing goes upstream for a client that is known to have left.
+  if (session_->EndIfLeft()) return;
   Bump<int64_t>(gateway_.counters_.parked, -1);
   stage_ = Stage::kDeciding;
   decided_at_ = gateway_.loop_.Now();

@@ -94,6 +94,7 @@ int HttpRequestView::Assign(const wire::RequestHead& head, const http::IpAddress
   path = normal.path;
   query_ = normal.query;
   as_it_came_ = normal.as_it_came;
+  skip_limits = options_->exempt_preflights && preflight();
   switch (normal.status) {
     case http::PathStatus::kOk:
       return 0;
@@ -147,6 +148,7 @@ std::string_view HttpRequestView::WholeAddress(const rules::Dimension& /*dimensi
 
 bool HttpRequestView::preflight() const noexcept {
   if (method != "OPTIONS" || !head_->headers.Has(wire::KnownHeader::kOrigin)) return false;
+  if (head_->body != wire::BodyFraming::kNone) return false;  // no browser sends one
   return std::any_of(head_->headers.all().begin(), head_->headers.all().end(),
                      [](const wire::Header& line) {
                        return wire::EqualsIgnoreCase(line.name, "access-control-request-method");

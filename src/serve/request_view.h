@@ -34,8 +34,9 @@ struct RequestViewOptions {
   int ipv6_prefix = 64;  // bits of an IPv6 address that make a client
   http::PathOptions path;
   ExemptRoutes exempt;  // routes that no rule sees
-  // CORS preflights (OPTIONS with Origin and Access-Control-Request-Method) are seen by
-  // none either: browsers send them by themselves, and a refused one breaks the page.
+  // CORS preflights (OPTIONS with Origin and Access-Control-Request-Method, no body) count
+  // against no limit: browsers send them by themselves, and a refused one breaks the page.
+  // Access and concurrency rules see them.
   bool exempt_preflights = true;
 };
 

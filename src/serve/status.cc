@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "serve/status.h"
 
+#include <algorithm>
+
 #include "http/fields.h"
 #include "serve/rate_headers.h"
 #include "text/json_writer.h"
@@ -30,25 +32,23 @@ std::string_view QueryOf(std::string_view target) noexcept {
   return at == std::string_view::npos ? std::string_view() : target.substr(at + 1);
 }
 
-void AppendRule(const engine::Explanation& rule, RuleKind kind, std::string& out) {
+// `next`: the rule's answer to one more request.
+void AppendRule(const engine::Explanation& rule, const Decision& next, RuleKind kind,
+                std::string& out) {
   out += "{\"rule\":";
   text::AppendJsonString(out, rule.rule);
   out += ",\"kind\":\"";
   out += KindWord(kind);
   out += "\",\"allowed\":";
-  // The peek costs nothing and is always allowed; a client asks about its next request.
-  out += rule.decision.allowed() && rule.decision.remaining > 0 ? "true" : "false";
+  out += next.allowed() ? "true" : "false";
   out += ',';
-  AppendNumbers(rule.decision, out);
+  Decision numbers = rule.decision;
+  numbers.retry_after = next.retry_after;
+  AppendNumbers(numbers, out);
   out += '}';
 }
 
 }  // namespace
-
-bool IsStatusTarget(std::string_view target) noexcept {
-  return target.starts_with(kStatusPath) &&
-         (target.size() == kStatusPath.size() || target[kStatusPath.size()] == '?');
-}
 
 int StatusPage::Write(const wire::RequestHead& head, const http::IpAddress& peer, Instant now,
                       std::string& body) {
@@ -66,15 +66,19 @@ int StatusPage::Write(const wire::RequestHead& head, const http::IpAddress& peer
     return bad(400, "path must begin with '/'");
   }
   const bool named = method.status != http::FieldStatus::kAbsent;
-  if (named && (method.status != http::FieldStatus::kFound || !wire::IsToken(method.value))) {
-    return bad(400, "method must be an HTTP method");
+  if (named && (method.status != http::FieldStatus::kFound || !wire::IsToken(method.value) ||
+                IsMiscasedMethod(method.value))) {
+    return bad(400, "method must be an HTTP method, in upper case");
   }
   const std::string_view asked_path = path.status == http::FieldStatus::kFound ? path.value : "/";
   const std::string_view asked_method = named ? method.value : std::string_view("GET");
   if (const int status = view_.Assign(head, peer, asked_method, asked_path); status != 0) {
     return bad(status, "path cannot be read as the path of a request");
   }
+  // What is left, and what the next request would be told.
   const auto rules = engine_.Explain(view_, now);
+  view_.cost = 1;
+  const auto next = engine_.Explain(view_, now);
   if (view_.ambiguous()) return bad(400, view_.ambiguity());
 
   body += "{\"path\":";
@@ -83,12 +87,14 @@ int StatusPage::Write(const wire::RequestHead& head, const http::IpAddress& peer
   text::AppendJsonString(body, asked_method);
   body += ",\"rules\":[";
   bool first = true;
-  for (const engine::Explanation& rule : rules) {
+  // Rules that were loaded in between are told of the next time.
+  for (size_t i = 0; i < std::min(rules.size(), next.size()); ++i) {
+    const engine::Explanation& rule = rules[i];
     const RuleInfo* info = rule.decision.rule;
     if (info == nullptr || info->shadow || info->kind == RuleKind::kAccess) continue;
     if (!first) body += ',';
     first = false;
-    AppendRule(rule, info->kind, body);
+    AppendRule(rule, next[i].decision, info->kind, body);
   }
   body += "]}";
   return 200;

@@ -27,11 +27,9 @@
 
 namespace flowguard::serve {
 
+// The normalised path of the gateway's status page.  A request for it counts against no
+// limit and is not passed on.
 inline constexpr std::string_view kStatusPath = "/.flowguard/status";
-
-// Is this request one for the status page of the gateway?  Such a request counts
-// against no limit and is not passed on.
-[[nodiscard]] bool IsStatusTarget(std::string_view target) noexcept;
 
 // Memory:  48 KiB.  Threads: one owner; one a worker.
 class StatusPage {

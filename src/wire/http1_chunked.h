@@ -40,6 +40,8 @@ class ChunkedDecoder {
   Piece Next(std::string_view bytes) noexcept;
 
   [[nodiscard]] bool done() const noexcept { return state_ == State::kDone; }
+  // Bytes seen behind the last chunk: the trailers and the CR or CRLF that ends them.
+  [[nodiscard]] size_t trailer_bytes() const noexcept { return trailer_bytes_ + (done() ? 1 : 0); }
   // Data bytes seen so far.
   [[nodiscard]] uint64_t data_bytes() const noexcept { return data_bytes_; }
   void Reset() noexcept { *this = ChunkedDecoder(); }
