@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include "base/bounds.h"
 #include "serve/gateway.h"
@@ -91,7 +92,210 @@ TEST_F(GatewayTest, AKnownMethodInAnotherCaseIs400) {
       << "its own name";
 }
 
+// The upstream gets the target as it came, so what it may take for another path than the
+// rules did must not get there, not even where no rule looks.
+TEST_F(GatewayTest, DotsThatUpstreamsResolveInTwoWaysAre400) {
+  options.view.exempt =
+      std::move(ExemptRoutes::Create(std::vector<std::string>{"/healthz"})).value();
+  Open();
+  for (const std::string target : {"/api/..;/healthz", "/api//../healthz", "/api/..;x/login",
+                                   "/api//../login", "/a%2Fb/../healthz"}) {
+    SCOPED_TRACE(target);
+    SocketClient client = Dial();
+    EXPECT_TRUE(Get(client, target).starts_with("HTTP/1.1 400"));
+  }
+  EXPECT_EQ(upstream.peers.size(), 0U);
+}
+
+TEST_F(GatewayTest, AnotherSpellingOfAnExemptPathIsDecided) {
+  options.view.exempt =
+      std::move(ExemptRoutes::Create(std::vector<std::string>{"/healthz"})).value();
+  Open({Limit("none", 0)});
+  upstream.AlwaysAnswer(std::string(kOk));
+  SocketClient client = Dial();
+  EXPECT_TRUE(Get(client, "/healthz?a=b").ends_with("ok"));
+  for (const std::string target : {"/healthz/", "//healthz", "/x/../healthz", "/healthz;x"}) {
+    SCOPED_TRACE(target);
+    EXPECT_TRUE(Get(client, target).starts_with("HTTP/1.1 429"));
+  }
+}
+
+// --- upstreams that cannot be reached
+
+// The kernel says so within connect(): such an address has no request in flight, ever,
+// and is the first choice until somebody counts its failures.
+TEST_F(GatewayTest, AnAddressThatFailsAtOnceIsLeftOutAsOthersAre) {
+  options.upstreams = {*net::Address::Parse("255.255.255.255:9"), upstream.address()};
+  Open();
+  upstream.AlwaysAnswer(std::string(kOk));
+  SocketClient client = Dial();
+  for (int i = 0; i < 20; ++i)
+    ASSERT_TRUE(Get(client, "/a").ends_with("ok")) << i;
+  EXPECT_TRUE(gateway->upstreams().ejected(0));
+  EXPECT_EQ(counters().upstream_connect_failures.load(), 3U);
+}
+
+TEST_F(GatewayTest, OurOwnWantOfDescriptorsIsNoFaultOfAnAddress) {
+  options.upstreams = {upstream.address(), *net::Address::Parse("127.0.0.1:9")};
+  Open();
+  SocketClient client = Dial();
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit none = before;
+  none.rlim_cur = 0;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  for (int i = 0; i < 10; ++i)
+    EXPECT_TRUE(Get(client, "/a").starts_with("HTTP/1.1 502"));
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_FALSE(gateway->upstreams().ejected(0));
+  EXPECT_FALSE(gateway->upstreams().ejected(1));
+}
+
+// --- clients that leave
+
+Rule Spaced(std::string name, std::chrono::seconds wait) {
+  Rule rule;
+  rule.name = std::move(name);
+  rule.rate = {1, wait};
+  rule.wait = seconds(60);
+  return rule;
+}
+
+TEST_F(GatewayTest, AWaitEndsWithItsClientWhateverIsUnreadOfTheBody) {
+  Open({Spaced("one", seconds(10))});
+  upstream.AlwaysAnswer(std::string(kOk));
+  SocketClient first = Dial();
+  ASSERT_TRUE(Get(first, "/a").ends_with("ok"));
+  for (const std::string body : {"", "ha", "half and whole"}) {
+    SCOPED_TRACE(body);
+    SocketClient client = Dial();
+    client.Send("POST /order HTTP/1.1\r\nHost: x\r\nContent-Length: 14\r\n\r\n" + body);
+    ASSERT_TRUE(Until([&] { return counters().parked.load() == 1; }));
+    client.Close();
+    ASSERT_TRUE(Until([&] { return counters().parked.load() == 0; }));
+  }
+  clock.Advance(seconds(60));
+  Turn();
+  EXPECT_EQ(upstream.requests(), 1U);
+}
+
+TEST_F(GatewayTest, AClientThatLeavesInTheTurnInWhichItsWaitEndsIsNotSentOn) {
+  Open({Spaced("one", seconds(10))});
+  upstream.AlwaysAnswer(std::string(kOk));
+  SocketClient first = Dial();
+  ASSERT_TRUE(Get(first, "/a").ends_with("ok"));
+  SocketClient client = Dial();
+  client.Send("POST /order HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nhi");
+  ASSERT_TRUE(Until([&] { return counters().parked.load() == 1; }));
+  clock.Advance(seconds(10));
+  client.Close();
+  Turn();
+  EXPECT_EQ(counters().parked.load(), 0);
+  EXPECT_EQ(upstream.requests(), 1U);
+}
+
+TEST_F(GatewayTest, AClientThatClosesItsHalfIsAnsweredAndThenClosed) {
+  Open();
+  SocketClient client = Dial();
+  client.Send("GET /a HTTP/1.1\r\nHost: x\r\n\r\nGET /b HTTP/1.1\r\nHost: x\r\n\r\n");
+  client.ShutdownWrites();
+  PeerWith(0, "GET /a").Send(kOk);
+  PeerWith(0, "GET /b").Send(kOk);
+  ASSERT_TRUE(UntilClosed(client));
+  EXPECT_FALSE(client.reset());
+  EXPECT_EQ(client.received(), std::string(kOk) + std::string(kOk));
+}
+
+TEST_F(GatewayTest, AWaitBehindAnAnswerEndsWhenTheClientHasClosedItsHalf) {
+  Open({Spaced("one", seconds(10))});
+  SocketClient client = Dial();
+  client.Send("GET /a HTTP/1.1\r\nHost: x\r\n\r\nGET /b HTTP/1.1\r\nHost: x\r\n\r\n");
+  client.ShutdownWrites();
+  PeerWith(0, "GET /a").Send(kOk);
+  ASSERT_TRUE(UntilClosed(client));
+  EXPECT_EQ(counters().waited.load(), 1U);
+  EXPECT_EQ(counters().parked.load(), 0);
+}
+
+// Each byte alone is in time; without a rate they hold a place for days.
+TEST_F(GatewayTest, ABodyThatTricklesInLosesItsPlace) {
+  Open({Concurrency("one", 1)});
+  SocketClient client = Dial();
+  client.Send("POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\nx");
+  PeerWith(0, "\r\n\r\nx");
+  for (int i = 0; i < 2; ++i) {
+    clock.Advance(seconds(14));
+    client.Send("x");
+    Turn();
+    ASSERT_EQ(InFlight("one"), 1) << i;
+  }
+  clock.Advance(seconds(3));
+  Turn();
+  EXPECT_EQ(InFlight("one"), 0);
+}
+
+TEST_F(GatewayTest, ABodyThatComesSlowlyButAtTheRateIsWaitedFor) {
+  Open({Concurrency("one", 1)});
+  SocketClient client = Dial();
+  client.Send("POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\nx");
+  PeerWith(0, "\r\n\r\nx");
+  for (int i = 0; i < 20; ++i) {
+    clock.Advance(seconds(20));
+    client.Send(std::string(20 * base::kTransferRateMin, 'x'));
+    Turn();
+    ASSERT_EQ(InFlight("one"), 1) << i;
+  }
+}
+
+// --- tunnels
+
+TEST_F(GatewayTest, ATunnelWhoseClientHasClosedItsHalfEndsSoon) {
+  Open({Concurrency("one", 1)});
+  SocketClient client = Dial();
+  client.Send("GET /ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n");
+  ScriptedUpstream::Peer& peer = PeerWith(0, "Upgrade: websocket\r\n");
+  peer.Send(
+      "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n");
+  ASSERT_TRUE(UntilReceived(client, "101"));
+  client.ShutdownWrites();
+  ASSERT_TRUE(Until([&] { return peer.ended; }));
+  peer.Send("the rest");
+  ASSERT_TRUE(UntilReceived(client, "the rest"));
+  clock.Advance(seconds(31));
+  ASSERT_TRUE(UntilClosed(client));
+  EXPECT_EQ(InFlight("one"), 0);
+}
+
 // --- header lines
+
+// Rules out: a budget of another host for a request that this host serves.
+TEST_F(GatewayTest, ARuleReadsTheHostThatTheUpstreamGets) {
+  Rule rule = Limit("by-host", 1);
+  rule.by = {"header:host"};
+  Open({rule});
+  upstream.AlwaysAnswer(std::string(kOk));
+  SocketClient client = Dial();
+  EXPECT_TRUE(Ask(client, "GET http://real/a HTTP/1.1\r\nHost: other\r\n\r\n").ends_with("ok"));
+  EXPECT_TRUE(Ask(client, "GET http://real/a HTTP/1.1\r\nHost: another\r\n\r\n")
+                  .starts_with("HTTP/1.1 429"));
+  EXPECT_TRUE(Ask(client, "GET /a HTTP/1.1\r\nHost: real\r\n\r\n").starts_with("HTTP/1.1 429"));
+  EXPECT_TRUE(Ask(client, "GET /a HTTP/1.1\r\nHost: other\r\n\r\n").ends_with("ok"));
+}
+
+// Rules out: a tenant's budget for a request that reaches the upstream without a tenant.
+TEST_F(GatewayTest, ConnectionTakesNoLineAwayThatARuleHasRead) {
+  Rule rule = Limit("by-tenant", 100);
+  rule.by = {"header:x-tenant-id"};
+  Open({rule});
+  SocketClient client = Dial();
+  client.Send(
+      "GET /a HTTP/1.1\r\nHost: x\r\nX-Tenant-Id: t\r\nX-Other: o\r\n"
+      "Connection: x-tenant-id, X-Other\r\n\r\n");
+  const std::string& seen = PeerWith(0, "\r\n\r\n").received;
+  EXPECT_TRUE(Has(seen, "X-Tenant-Id: t\r\n")) << seen;
+  EXPECT_FALSE(Has(seen, "X-Other")) << seen;
+  EXPECT_FALSE(Has(seen, "Connection:")) << seen;
+}
 
 // CGI-like upstreams read X_Api_Key as X-Api-Key: a second spelling that evades the rule.
 TEST_F(GatewayTest, NamesWithUnderscoresPassOnlyWhereARuleReadsThem) {
@@ -107,6 +311,47 @@ TEST_F(GatewayTest, NamesWithUnderscoresPassOnlyWhereARuleReadsThem) {
   EXPECT_FALSE(Has(seen, "X-Forwarded_For")) << seen;
   EXPECT_TRUE(Has(seen, "X_Plain_Key: c\r\n")) << seen;
   EXPECT_TRUE(Has(seen, "X-Last: d\r\n")) << seen;
+}
+
+TEST_F(GatewayTest, OtherAddressesPathsAndMethodsOfStrangersAreNotForwarded) {
+  Rule rule = Limit("by-client", 100);
+  rule.by = {"header:true-client-ip"};
+  Open({rule});
+  SocketClient client = Dial();
+  std::string lines;
+  for (const char* name :
+       {"X-Original-URL", "X-Rewrite-URL", "X-HTTP-Method-Override", "X-Method-Override",
+        "X-HTTP-Method", "X-Client-IP", "CF-Connecting-IP", "x-cluster-client-ip"}) {
+    lines.append(name).append(": claimed\r\n");
+  }
+  client.Send("GET /a HTTP/1.1\r\nHost: x\r\n" + lines + "True-Client-IP: read\r\n\r\n");
+  const std::string& seen = PeerWith(0, "\r\n\r\n").received;
+  EXPECT_FALSE(Has(seen, "claimed")) << seen;
+  EXPECT_TRUE(Has(seen, "True-Client-IP: read\r\n")) << seen;
+}
+
+// No rule has seen them, and some upstreams merge them into the header lines.
+TEST_F(GatewayTest, TrailersOfARequestAreNotForwarded) {
+  Open();
+  SocketClient client = Dial();
+  const std::string request =
+      "POST /a HTTP/1.1\r\nHost: x\r\nTrailer: X-Tenant-Id\r\nTransfer-Encoding: chunked\r\n\r\n"
+      "3\r\nabc\r\n0\r\nX-Tenant-Id: t\r\nT: 1\r\n\r\n";
+  const size_t body = request.find("3\r\nabc");
+  for (size_t cut = body; cut <= request.size(); ++cut) {
+    SCOPED_TRACE(cut);
+    client.Forget();
+    if (!upstream.peers.empty()) upstream.peers[0]->received.clear();
+    client.Send(request.substr(0, cut));
+    Turn();
+    client.Send(request.substr(cut));
+    ScriptedUpstream::Peer& peer = PeerWith(0, "\r\n0\r\n\r\n");
+    EXPECT_TRUE(peer.received.ends_with("\r\n\r\n3\r\nabc\r\n0\r\n\r\n")) << peer.received;
+    EXPECT_FALSE(Has(peer.received, "Tenant")) << peer.received;
+    peer.Send(kOk);
+    ASSERT_TRUE(UntilReceived(client, "\r\n\r\nok"));
+  }
+  EXPECT_EQ(upstream.peers.size(), 1U);
 }
 
 constexpr std::string_view kClaims =

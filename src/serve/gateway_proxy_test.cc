@@ -90,12 +90,12 @@ TEST_F(GatewayTest, SplitAtEveryByteBothWaysIsTheSameExchange) {
     client.Send(request.substr(0, std::min(cut, request.size())));
     Turn();
     if (cut < request.size()) client.Send(request.substr(cut));
-    PeerWith(0, "0\r\nT: 1\r\n\r\n").Send(answer.substr(0, std::min(cut, answer.size())));
+    PeerWith(0, "\r\n0\r\n\r\n").Send(answer.substr(0, std::min(cut, answer.size())));
     Turn();
     if (cut < answer.size()) Peer(0).Send(answer.substr(cut));
     ASSERT_TRUE(UntilReceived(client, "0\r\nU: 2\r\n\r\n")) << client.received();
     ASSERT_EQ(Count(client.received(), "wxyz"), 1U);
-    ASSERT_EQ(Count(Peer(0).received, "3\r\nabc\r\n"), 1U);
+    ASSERT_TRUE(Peer(0).received.ends_with("\r\n\r\n3\r\nabc\r\n0\r\n\r\n"));
   }
   EXPECT_EQ(upstream.peers.size(), 1U);
 }

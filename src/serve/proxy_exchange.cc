@@ -46,6 +46,33 @@ std::string_view OriginForm(const wire::RequestHead& head, std::string& room) no
   return room;
 }
 
+// Lines that belong to one connection, whether Connection names them or not.
+bool ConcernsConnection(wire::KnownHeader known) noexcept {
+  switch (known) {
+    case wire::KnownHeader::kConnection:
+    case wire::KnownHeader::kKeepAlive:
+    case wire::KnownHeader::kProxyConnection:
+    case wire::KnownHeader::kTe:
+    case wire::KnownHeader::kTransferEncoding:
+    case wire::KnownHeader::kUpgrade:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Lines that proxies write and frameworks believe: another address, path or method than
+// the one that the rules have seen.
+bool IsClaimOfAProxy(std::string_view name) noexcept {
+  constexpr std::array<std::string_view, 9> kClaims = {
+      "x-original-url",    "x-rewrite-url",    "x-http-method-override",
+      "x-method-override", "x-http-method",    "true-client-ip",
+      "x-client-ip",       "cf-connecting-ip", "x-cluster-client-ip"};
+  return std::any_of(kClaims.begin(), kClaims.end(), [&](std::string_view claim) {
+    return name.size() == claim.size() && wire::EqualsIgnoreCase(name, claim);
+  });
+}
+
 // WebSocket is the one protocol that may follow.  A tunnel for another version of HTTP
 // ("h2c") would carry requests that no rule sees.
 bool AsksForTunnel(const wire::RequestHead& head) noexcept {
@@ -71,7 +98,7 @@ void ProxyExchange::Start(http::ServerSession& session, const wire::RequestHead&
   method_ = head.method;
   wants_upgrade_ = AsksForTunnel(head);
   body_taken_ = head_done_ = heard_ = write_broken_ = send_blocked_ = admitted_ = false;
-  surplus_ = server_error_ = given_up_ = false;
+  surplus_ = server_error_ = given_up_ = half_closed_ = false;
   sent_ = head_scanned_ = interims_ = 0;
   tried_ = 0;
   retries_ = 0;
@@ -133,11 +160,17 @@ std::string_view ProxyExchange::WriteRequestHead(const wire::RequestHead& head) 
 // Whether a line of the client's goes on as it came.  `trusted`: what the peer says about
 // who sent the request is believed.
 bool ProxyExchange::PassesOn(const wire::Header& line, bool trusted) const noexcept {
-  if (line.hop_by_hop || gateway_.engine_.MarksBy(line.name)) return false;
+  if (gateway_.engine_.MarksBy(line.name)) return false;
+  // What a rule has read is what the upstream must see: Connection may not take it away.
+  if (line.hop_by_hop &&
+      (ConcernsConnection(line.known) || !gateway_.engine_.ReadsHeader(line.name))) {
+    return false;
+  }
   switch (line.known) {
     case wire::KnownHeader::kHost:
     case wire::KnownHeader::kContentLength:
     case wire::KnownHeader::kExpect:
+    case wire::KnownHeader::kTrailer:  // none is passed on
     case wire::KnownHeader::kXForwardedFor:
       return false;
     case wire::KnownHeader::kForwarded:
@@ -156,6 +189,7 @@ bool ProxyExchange::PassesOn(const wire::Header& line, bool trusted) const noexc
   const std::string_view begin = line.name.substr(0, kForwarded.size());
   if (wire::EqualsIgnoreCase(begin, kForwarded)) return trusted;
   if (wire::EqualsIgnoreCase(line.name, "x-forwarded")) return trusted;
+  if (!trusted && IsClaimOfAProxy(line.name)) return gateway_.engine_.ReadsHeader(line.name);
   // CGI and its kin read X_Api_Key as X-Api-Key, which would evade a rule on that.
   return line.name.find('_') == std::string_view::npos || gateway_.engine_.ReadsHeader(line.name);
 }

@@ -131,6 +131,7 @@ class ProxyExchange final : public UpstreamUser {
   void OnResponseEnd() noexcept;
   void OnUpstreamEnd() noexcept;
   void BeginTunnel(const wire::ResponseHead& head, std::string_view rest) noexcept;
+  void ArmTunnelTimeout() noexcept;
 
   // ends
   void Fail(Failure failure) noexcept;
@@ -154,6 +155,7 @@ class ProxyExchange final : public UpstreamUser {
   bool server_error_ = false;  // the answer was 5xx
   bool write_broken_ = false;  // the upstream takes no more of the request
   bool send_blocked_ = false;  // it took less of it than it was offered
+  bool half_closed_ = false;   // the client of the tunnel sends no more
   bool admitted_ = false;      // counted as in flight
   bool given_up_ = false;      // the store was told that nobody waits
   Instant decided_at_{};       // of the answer that the engine gave last

@@ -62,7 +62,7 @@ bool ProxyExchange::ReadOnce() noexcept {
   upstream_->set_readable(got.bytes == room || upstream_->peer_closed());
   heard_ = true;
   if (stage_ == Stage::kTunnel) {
-    upstream_->ArmTimeout(gateway_.pool_.options().tunnel_timeout);
+    ArmTunnelTimeout();
     session_->Write({into, got.bytes});
     return true;
   }
@@ -314,7 +314,7 @@ void ProxyExchange::BeginTunnel(const wire::ResponseHead& head, std::string_view
   if (!out.ok()) return Fail(Failure::kGarbage);
   head_done_ = true;
   stage_ = Stage::kTunnel;
-  upstream_->ArmTimeout(gateway_.pool_.options().tunnel_timeout);
+  ArmTunnelTimeout();
   const uint64_t use = ticket_;
   session_->Write(out.view(), rest);
   response_.Release();
@@ -326,11 +326,18 @@ size_t ProxyExchange::OnTunnel(std::string_view raw) noexcept {
   const net::IoResult result = net::Send(upstream_->fd(), raw.data(), raw.size());
   // A broken connection is told by the loop; until then nothing more is taken.
   if (result.status != net::IoStatus::kOk) return 0;
-  upstream_->ArmTimeout(gateway_.pool_.options().tunnel_timeout);
+  ArmTunnelTimeout();
   return result.bytes;
 }
 
+void ProxyExchange::ArmTunnelTimeout() noexcept {
+  const UpstreamOptions& options = gateway_.pool_.options();
+  upstream_->ArmTimeout(half_closed_ ? options.tunnel_end_timeout : options.tunnel_timeout);
+}
+
 void ProxyExchange::OnTunnelEnd() noexcept {
+  half_closed_ = true;
+  ArmTunnelTimeout();
   net::ShutdownWrites(upstream_->fd());
 }
 

@@ -31,10 +31,11 @@ class UpstreamPool;
 
 struct UpstreamOptions {
   Duration connect_timeout = std::chrono::seconds(5);
-  Duration response_timeout = std::chrono::seconds(60);  // without a byte from the upstream
-  Duration idle_timeout = std::chrono::seconds(50);      // shorter than most servers keep theirs
-  Duration tunnel_timeout = std::chrono::hours(1);       // without a byte in either direction
-  size_t idle_max = base::kUpstreamIdleMax;              // to one address
+  Duration response_timeout = std::chrono::seconds(60);    // without a byte from the upstream
+  Duration idle_timeout = std::chrono::seconds(50);        // shorter than most servers keep theirs
+  Duration tunnel_timeout = std::chrono::hours(1);         // without a byte in either direction
+  Duration tunnel_end_timeout = std::chrono::seconds(30);  // as that, once one end has closed
+  size_t idle_max = base::kUpstreamIdleMax;                // to one address
   int fail_after = 3;  // failures in a row that take an address out
   Duration retry_down_after = std::chrono::seconds(5);  // and for how long
   int retries = 1;                                      // of a request, on other addresses
