@@ -25,7 +25,8 @@ struct DoorCounter {
 
 constexpr DoorCounter kDoorCounters[] = {
     {"flowguard_connections", "Connections accepted.", &http::ServerCounters::connections},
-    {"flowguard_connections_shed", "Connections refused, as there were too many.",
+    {"flowguard_connections_shed",
+     "Connections refused, as there were too many or no descriptor was left.",
      &http::ServerCounters::shed},
     {"flowguard_http_requests", "Request heads read.", &http::ServerCounters::requests},
     {"flowguard_http_bad_requests", "Requests that were no usable HTTP.",

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <csignal>
 
+#include "app/descriptors.h"
 #include "app/version.h"
 #include "base/bounds.h"
 #include "base/log.h"
@@ -20,6 +21,9 @@ using base::LogLevel;
 }  // namespace
 
 Result<std::unique_ptr<Server>> Server::Create(Settings settings, const Clock& clock) {
+  const size_t shares = (settings.gateway ? 2U : 0U) + (settings.decisions ? 1U : 0U);
+  settings.gateway_options.server.connections_max = ConnectionsFor(
+      RaiseDescriptorLimit(), static_cast<size_t>(settings.workers), std::max<size_t>(shares, 1));
   FG_ASSIGN_OR_RETURN(std::unique_ptr<net::Loop> control, net::Loop::Create(clock));
   engine::EngineOptions options;
   options.cell_capacity = settings.cells;

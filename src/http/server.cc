@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/log.h"
 #include "http/server_session.h"
 #include "wire/http1_writer.h"
 
@@ -43,6 +44,7 @@ void Server::OnAccept(net::Fd fd, const net::Address& peer) noexcept {
   Bump<uint64_t>(counters_.connections);
   if (open_ >= options_.connections_max) {
     Bump<uint64_t>(counters_.shed);
+    TellShed("connections are refused: this worker has as many as it may");
     // A client that does not take it learns the same from the close.
     (void)net::Send(fd.get(), kTooManyConnections.data(), kTooManyConnections.size());
     return;
@@ -54,6 +56,17 @@ void Server::OnAccept(net::Fd fd, const net::Address& peer) noexcept {
   ServerSession& session = *free_.back();
   free_.pop_back();
   session.Start(std::move(fd), peer);
+}
+
+void Server::OnShed() noexcept {
+  Bump<uint64_t>(counters_.shed);
+  TellShed("connections are closed unread: the process has no descriptor left");
+}
+
+void Server::TellShed(std::string_view why) noexcept {
+  if (loop_.Now() < shed_told_until_) return;
+  shed_told_until_ = loop_.Now() + std::chrono::seconds(1);
+  base::Log(base::LogLevel::kWarn, why);
 }
 
 void Server::Link(ServerSession& session) noexcept {

@@ -45,7 +45,7 @@ struct ServerOptions {
 struct ServerCounters {
   std::atomic<uint64_t> connections{0};   // accepted, ever
   std::atomic<int64_t> open{0};           // now
-  std::atomic<uint64_t> shed{0};          // refused: too many connections
+  std::atomic<uint64_t> shed{0};          // refused: too many connections, or no descriptor
   std::atomic<uint64_t> requests{0};      // heads that were whole
   std::atomic<uint64_t> bad_requests{0};  // answered 4xx/5xx by the session itself
   std::atomic<uint64_t> timeouts{0};      // slow heads, bodies and readers
@@ -91,6 +91,7 @@ class Server final : public net::Acceptor {
   [[nodiscard]] std::string_view DateLine() noexcept;
 
   void OnAccept(net::Fd fd, const net::Address& peer) noexcept override;
+  void OnShed() noexcept override;
 
  private:
   friend class ServerSession;
@@ -101,6 +102,7 @@ class Server final : public net::Acceptor {
   void Unlink(ServerSession& session) noexcept;
   void Recycle(ServerSession& session) noexcept;
   void OnDrainTimer() noexcept;
+  void TellShed(std::string_view why) noexcept;
 
   net::Loop& loop_;
   const ServerOptions options_;
@@ -125,6 +127,8 @@ class Server final : public net::Acceptor {
   bool idle_closed_ = false;
   Instant drain_end_{};
   net::Timer drain_timer_;
+
+  Instant shed_told_until_{};  // one line a second at most
 
   Instant date_until_{};
   size_t date_size_ = 0;

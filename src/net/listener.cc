@@ -127,6 +127,7 @@ void Listener::ShedOne() noexcept {
   if (const Fd refused(accept4(fd_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
       refused) {
     ++counters_.shed;
+    acceptor_.OnShed();
   }
   reserve_ = OpenReserve();
 }

@@ -26,6 +26,8 @@ class Acceptor {
   virtual ~Acceptor() = default;
   // Takes over `fd`: non-blocking, TCP_NODELAY set.
   virtual void OnAccept(Fd fd, const Address& peer) noexcept = 0;
+  // A connection was closed at once, because no descriptor was left for it.
+  virtual void OnShed() noexcept {}
 };
 
 struct ListenerCounters {
