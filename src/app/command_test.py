@@ -142,6 +142,14 @@ class ValidateTest(harness.Case):
         self.assertEqual(code, 1)
         self.assertIn("rules.yaml:3:5", err)
 
+    def test_a_broken_configuration_is_read_as_one(self):
+        for text in ("admin: {listen: x}\nadmin: {listen: y}\nrules: rules.yaml\n",
+                     "exempt: [healthz]\n", "path: {merge: true}\n"):
+            path = self.write("flowguard.yaml", text)
+            code, out, _ = run_once("validate", path, "--output", "json")
+            self.assertEqual(code, 1)
+            self.assertEqual(json.loads(out)["files"][0]["kind"], "config", text)
+
     def test_json(self):
         path = self.write("rules.yaml", BAD)
         code, out, _ = run_once("validate", path, "--output", "json")

@@ -39,16 +39,19 @@ void AddLines(std::string_view text, std::vector<std::string>& lines) {
   }
 }
 
-// A configuration has fields that a rule file has not.  What cannot be read at all is
-// left to the rule reader to complain about.
+// A configuration has fields that a rule file has not, and keeps them when something else
+// in it is at fault.  What cannot be read at all is left to the rule reader to complain
+// about.
 bool IsConfig(std::string_view text, const std::string& file) {
-  const auto root = text::ParseYaml(text, file);
-  if (!root.ok() || !root->IsMap()) return false;
+  const auto document = text::ReadYaml(text, file);
+  if (!document.ok() || !document->root.IsMap()) return false;
+  const text::Node* const root = &document->root;
   if (const text::Node* rules = root->Find("rules"); rules != nullptr && rules->IsScalar()) {
     return true;
   }
-  constexpr std::array<std::string_view, 8> kConfigFields = {
-      "gateway", "decisions", "admin", "client_ip", "store", "cells", "responses", "timeouts"};
+  constexpr std::array<std::string_view, 11> kConfigFields = {
+      "gateway",   "decisions", "admin", "client_ip", "store",           "cells",
+      "responses", "timeouts",  "path",  "exempt",    "preflight_exempt"};
   for (const std::string_view field : kConfigFields) {
     if (root->Find(field) != nullptr) return true;
   }

@@ -115,8 +115,15 @@ void ReadTrustedProxies(const Value& value, ClientIpConfig& config) {
   if (!ReadStrings(value, proxies)) return;
   for (size_t i = 0; i < proxies.size(); ++i) {
     rules::AddressBlock block;
-    if (rules::ParseAddressBlock(proxies[i], block)) continue;
     const text::Node& item = value.node.IsSequence() ? value.node.items[i] : value.node;
+    if (rules::ParseAddressBlock(proxies[i], block)) {
+      const int family_bits = proxies[i].find(':') == std::string::npos ? 96 : 0;
+      if (block.prefix_bits == family_bits) {
+        value.problems.Warn(item.at, "trusted_proxies: " + Quote(proxies[i]) +
+                                         " is everybody: every client names its own address");
+      }
+      continue;
+    }
     value.Part(value.field, item)
         .Fault(Quote(proxies[i]) + " is no address or block; write 10.0.0.7, 10.0.0.0/8, fd00::/8");
   }
@@ -207,8 +214,14 @@ void ReadExempt(const Value& value, ServerConfig& config) {
   if (!ReadStrings(value, routes)) return;
   for (size_t i = 0; i < routes.size(); ++i) {
     const auto route = rules::ParseRoute(routes[i]);
-    if (route.ok()) continue;
     const text::Node& item = value.node.IsSequence() ? value.node.items[i] : value.node;
+    if (route.ok()) {
+      if (routes[i].ends_with("/**") && route->segments.size() == 1) {
+        value.problems.Warn(
+            item.at, "exempt: " + Quote(routes[i]) + " is every path: no rule sees any request");
+      }
+      continue;
+    }
     value.Part(value.field, item).Fault(route.error().message);
   }
   config.exempt = std::move(routes);

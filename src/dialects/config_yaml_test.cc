@@ -188,6 +188,24 @@ TEST(ParseConfigTest, FaultsOfRulesAndOfTheServerAreToldTogether) {
       "flowguard.yaml:2:29: limit: unknown unit \"x\"; use us, ms, s, min, h, d");
 }
 
+TEST(ParseConfigTest, WarnsOfWhatSwitchesTheRulesOff) {
+  const auto warnings = [](std::string_view yaml) {
+    return ParseConfig(yaml, "flowguard.yaml")->warnings;
+  };
+  for (const char* route : {"/**", "GET /**"}) {
+    ASSERT_EQ(warnings("exempt: [\"" + std::string(route) + "\"]\n").size(), 1U) << route;
+  }
+  EXPECT_EQ(warnings("exempt: [/healthz, /**]\n").front(),
+            "flowguard.yaml:1:20: exempt: \"/**\" is every path: no rule sees any request");
+  for (const char* block : {"0.0.0.0/0", "::/0"}) {
+    EXPECT_EQ(warnings("client_ip: {trusted_proxies: [\"" + std::string(block) + "\"]}\n").front(),
+              "flowguard.yaml:1:31: trusted_proxies: \"" + std::string(block) +
+                  "\" is everybody: every client names its own address");
+  }
+  EXPECT_TRUE(
+      warnings("exempt: [/static/**]\nclient_ip: {trusted_proxies: [10.0.0.0/8]}\n").empty());
+}
+
 TEST(ParseConfigTest, EmptyFileIsAnError) {
   EXPECT_EQ(ErrorOf(""), "flowguard.yaml:1:1: the file is empty");
 }

@@ -2,6 +2,7 @@
 #include "rules/compile.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <optional>
 #include <string>
@@ -19,6 +20,13 @@
 namespace flowguard::rules {
 
 namespace {
+
+// `name` is in lower case.
+bool IsHopByHop(std::string_view name) noexcept {
+  constexpr std::array<std::string_view, 6> kNames = {
+      "connection", "keep-alive", "proxy-connection", "te", "transfer-encoding", "upgrade"};
+  return std::find(kNames.begin(), kNames.end(), name) != kNames.end();
+}
 
 void AppendPart(std::string& text, std::string_view part) {
   const uint64_t size = part.size();
@@ -196,6 +204,11 @@ class Compiler {
       faults.Warning(field, "dimension " + name +
                                 " is given by the application only; declare under dimensions "
                                 "where an HTTP request has it");
+    }
+    if (part.dimension->kind == DimensionKind::kHeader && IsHopByHop(part.dimension->argument)) {
+      faults.Warning(field, "header " + part.dimension->argument +
+                                " concerns one connection and does not reach the upstream; every "
+                                "client can write it as it likes");
     }
     return part;
   }

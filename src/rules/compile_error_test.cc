@@ -19,6 +19,7 @@ namespace {
 
 using std::chrono::seconds;
 using testing::AllOf;
+using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -370,6 +371,14 @@ TEST(CompileErrorTest, TooManyRulesForOneRequestAreNamed) {
               ElementsAre(AllOf(HasSubstr("\"r0\""), HasSubstr("33 rules can meet one request"))));
 }
 
+TEST(CompileErrorTest, ANameForgesNoLineOfItsOwn) {
+  EXPECT_THAT(ErrorsOf([](Rule& r) {
+                r.name = "a\nrules.yaml:1:1: rule \"b\": ok\x1b[0m";
+                r.cost.settle = "x";
+              }),
+              AllOf(Each(HasSubstr("rule \"a rules.yaml:1:1: rule")), Each(Not(HasSubstr("\n")))));
+}
+
 // --- warnings
 
 std::vector<std::string> WarningsOf(const std::function<void(Rule&)>& change) {
@@ -396,6 +405,15 @@ TEST(CompileWarningTest, TellsWhatIsAllowedAndLikelyNotMeant) {
               ElementsAre(HasSubstr("sliding_log keeps 400000 bytes for every key")));
   EXPECT_THAT(WarningsOf([](Rule& r) { r.by = {"user"}; }),
               ElementsAre(HasSubstr("by: dimension user is given by the application only")));
+}
+
+TEST(CompileWarningTest, TellsOfAHeaderThatDoesNotReachTheUpstream) {
+  for (const char* name : {"connection", "Keep-Alive", "te", "upgrade"}) {
+    EXPECT_THAT(WarningsOf([&](Rule& r) { r.by = {std::string("header:") + name}; }),
+                ElementsAre(HasSubstr("concerns one connection")))
+        << name;
+  }
+  EXPECT_THAT(WarningsOf([](Rule& r) { r.by = {"header:x-tenant-id"}; }), IsEmpty());
 }
 
 // Rules out a route that loads without a word and meets no request, for the server

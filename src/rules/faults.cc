@@ -36,6 +36,13 @@ std::string WhereOf(const Rule& rule, size_t index) {
   return where + "rule \"" + rule.name + "\"";
 }
 
+std::string OneLine(std::string text) {
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = ' ';
+  }
+  return text;
+}
+
 std::string DidYouMean(std::string_view word, const std::vector<std::string>& candidates) {
   if (word.size() > kWordBytesMax) return {};
   const std::string* best = nullptr;

@@ -17,6 +17,9 @@ struct Faults {
   std::vector<std::string> warnings;
 };
 
+// The text with its control characters as spaces: a name must not forge a line of its own.
+[[nodiscard]] std::string OneLine(std::string text);
+
 // Faults of one place: every line begins with where it is.
 class FaultsAt {
  public:
@@ -37,7 +40,7 @@ class FaultsAt {
   [[nodiscard]] std::string Line(std::string_view field, std::string_view what) const {
     std::string line = where_ + ": ";
     if (!field.empty()) line.append(field).append(": ");
-    return line.append(what);
+    return OneLine(line.append(what));
   }
 
   std::string where_;
