@@ -2,6 +2,8 @@
 #include "engine/cells.h"
 
 #include <algorithm>
+#include <atomic>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -31,8 +33,8 @@ void UpdateWord(std::atomic<int64_t>& cell, F&& f) noexcept {
   }
 }
 
-// Different shapes of one key's state live side by side, so that a thread that
-// still decides by the old rules cannot wipe the new state.
+// A state is found by its size too, so that a thread that still decides by the old
+// rules cannot wipe the new state.
 base::Hash128 StateKey(const base::Hash128& key, const AnySpec& spec) noexcept {
   return {key.low ^ (spec.words() * 0x9e3779b97f4a7c15), key.high};
 }
@@ -85,7 +87,21 @@ bool IsFresh(std::span<const uint64_t> state) noexcept {
   return std::all_of(state.begin(), state.end(), [](uint64_t word) { return word == 0; });
 }
 
-// The state of a key under the first of `earlier` that has one.
+// Calls visit(spec) for every other shape that the state of a key may have, until one
+// answers true.  Result: whether one did.
+template <typename F>
+bool AnyOtherShape(const CellRef& cell, F&& visit) noexcept {
+  if (cell.shapes == nullptr) return false;
+  for (const std::atomic<const LiveSpec*>& one : cell.shapes->specs) {
+    const LiveSpec* live = one.load(std::memory_order_acquire);
+    if (live == nullptr) return false;
+    const std::optional<AnySpec>& spec = live->spec;
+    if (spec && spec->words() != cell.spec->words() && visit(*spec)) return true;
+  }
+  return false;
+}
+
+// The state of a key in another shape than that of the rules.
 struct OldState {
   const AnySpec* spec = nullptr;
   std::vector<uint64_t> words;
@@ -93,17 +109,15 @@ struct OldState {
 
 OldState FindOld(store::StateMap& states, const CellRef& cell, Instant now) {
   OldState old;
-  for (const LiveSpec* earlier : cell.earlier) {
-    const AnySpec& spec = *earlier->spec;
-    auto copy = [&](std::span<uint64_t> state) {
-      old.words.assign(state.begin(), state.end());
-      return spec.KeepUntil(state);
-    };
-    if (states.UpdateExisting(StateKey(cell.key, spec), spec.words(), now, copy)) {
-      old.spec = &spec;
-      return old;
-    }
-  }
+  AnyOtherShape(cell, [&](const AnySpec& spec) {
+    const bool found = states.UpdateExisting(StateKey(cell.key, spec), spec.words(), now,
+                                             [&](std::span<uint64_t> state) {
+                                               old.words.assign(state.begin(), state.end());
+                                               return spec.KeepUntil(state);
+                                             });
+    if (found) old.spec = &spec;
+    return found;
+  });
   return old;
 }
 
@@ -140,7 +154,7 @@ Result<std::unique_ptr<Cells>> Cells::Create(size_t cell_capacity, size_t state_
 }
 
 // Runs `decide(std::span<uint64_t>) -> Numbers`, after having carried the state over
-// from an earlier shape if the key has none of the present one.
+// from another shape if the key has none of the present one.
 template <typename F>
 CellAnswer Cells::OnState(const CellRef& cell, Instant now, F& decide) noexcept {
   const AnySpec& spec = *cell.spec;
@@ -152,14 +166,34 @@ CellAnswer Cells::OnState(const CellRef& cell, Instant now, F& decide) noexcept 
     answer.numbers = decide(state);
     return spec.KeepUntil(state);
   };
-  if (!cell.earlier.empty()) {
+  const bool has_others = AnyOtherShape(cell, [](const AnySpec& /*spec*/) { return true; });
+  if (has_others) [[unlikely]] {
     if (states_->UpdateExisting(key, spec.words(), now, run)) return answer;
     old = FindOld(*states_, cell, now);
   }
-  if (states_->Update(key, spec.words(), now, run) == store::StateUpdate::kFull) {
-    answer = {.numbers = NoRoom(spec), .full = true};
+  const store::StateUpdate update = states_->Update(key, spec.words(), now, run);
+  if (update == store::StateUpdate::kFull) return {.numbers = NoRoom(spec), .full = true};
+  if (update == store::StateUpdate::kKept && old.spec != nullptr) {
+    // Kept any longer, it would be taken for the present one after the next reload.
+    // Removed any sooner, another thread would find neither.
+    states_->UpdateExisting(StateKey(cell.key, *old.spec), old.spec->words(), now,
+                            [](std::span<uint64_t> /*state*/) { return Instant{}; });
   }
   return answer;
+}
+
+// Runs `settle(spec, state)` on the state of the key, in the shape that it has by now.
+// Returns false if there is none.
+template <typename F>
+bool Cells::OnKeptState(const CellRef& cell, Instant now, F&& settle) noexcept {
+  const auto in_shape = [&](const AnySpec& spec) {
+    return states_->UpdateExisting(StateKey(cell.key, spec), spec.words(), now,
+                                   [&](std::span<uint64_t> state) {
+                                     settle(spec, state);
+                                     return spec.KeepUntil(state);
+                                   });
+  };
+  return in_shape(*cell.spec) || AnyOtherShape(cell, in_shape);
 }
 
 CellAnswer Cells::TakeElse(const CellRef& cell, Instant now, int64_t cost, TakeMode mode,
@@ -212,11 +246,9 @@ void Cells::GiveBack(const CellRef& cell, const Receipt& receipt, Instant now) n
   } else if (cell.spec->one_word()) {
     table_->UpdateExisting(cell.key, now, on_word);
   } else {
-    states_->UpdateExisting(StateKey(cell.key, *cell.spec), cell.spec->words(), now,
-                            [&](std::span<uint64_t> state) {
-                              cell.spec->GiveBack(state, receipt, now);
-                              return cell.spec->KeepUntil(state);
-                            });
+    OnKeptState(cell, now, [&](const AnySpec& spec, std::span<uint64_t> state) {
+      spec.GiveBack(state, receipt, now);
+    });
   }
 }
 
@@ -232,6 +264,10 @@ void Cells::Charge(const CellRef& cell, int64_t units, Instant now) noexcept {
     // The cell may be gone by now: what it held has drained, what is charged has not.
     table_->Update(cell.key, now, on_word);
   } else {
+    const bool kept = OnKeptState(cell, now, [&](const AnySpec& spec, std::span<uint64_t> state) {
+      spec.Charge(state, units, now);
+    });
+    if (kept) return;
     states_->Update(StateKey(cell.key, *cell.spec), cell.spec->words(), now,
                     [&](std::span<uint64_t> state) {
                       cell.spec->Charge(state, units, now);

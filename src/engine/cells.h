@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <memory>
 #include <new>
-#include <span>
 
 #include "flowguard/result.h"
 #include "flowguard/time.h"
@@ -27,7 +26,7 @@ struct CellRef {
   SingleCell* single = nullptr;  // the cell, if the rule has no key and one word
   base::Hash128 key;             // else
   const limit::AnySpec* spec = nullptr;
-  std::span<const LiveSpec* const> earlier;  // other shapes that the cell may still have
+  const Shapes* shapes = nullptr;  // that the state may have, `spec` among them
 };
 
 enum class TakeMode : uint8_t {
@@ -60,6 +59,7 @@ class Cells {
   }
   // What Take would answer.  Takes nothing.
   CellAnswer Look(const CellRef& cell, Instant now, int64_t cost, Duration wait_max) noexcept;
+  // These two act on the state that the key has by now, whatever rule set it is of.
   void GiveBack(const CellRef& cell, const limit::Receipt& receipt, Instant now) noexcept;
   void Charge(const CellRef& cell, int64_t units, Instant now) noexcept;
 
@@ -81,6 +81,8 @@ class Cells {
                       Duration wait_max, limit::Receipt& receipt) noexcept;
   template <typename F>
   CellAnswer OnState(const CellRef& cell, Instant now, F& decide) noexcept;
+  template <typename F>
+  bool OnKeptState(const CellRef& cell, Instant now, F&& settle) noexcept;
 
   std::unique_ptr<store::CellTable> table_;
   std::unique_ptr<store::StateMap> states_;

@@ -6,6 +6,7 @@
 // same object.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -29,12 +30,23 @@ struct alignas(64) SingleCell {
   std::atomic<int64_t> word{0};
 };
 
+struct LiveSpec;
+
+// The numbers that cells of one identity are or were decided by, where they give the
+// state of a key its size (sliding_log).  A key has one state, of one of these sizes.
+// Written by loads, one at a time; read by any thread.  In no order; the rest is null.
+struct Shapes {
+  static constexpr size_t kMax = 16;
+  std::array<std::atomic<const LiveSpec*>, kMax> specs{};
+};
+
 // The numbers that a cell is decided by.
 struct LiveSpec {
   std::optional<limit::AnySpec> spec;  // limit rules
   limit::Config config;     // shared concurrency: rate.limit slots, rate.window their expiry
   int64_t concurrency = 0;  // concurrency rules
   Duration window{};        // in which the limit comes back; 0: concurrency
+  const Shapes* shapes = nullptr;  // of states of more than one word; holds this one
 };
 
 // Units that can be had at once at most, or calls in progress.

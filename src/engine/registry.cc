@@ -11,9 +11,6 @@
 namespace flowguard::engine {
 namespace {
 
-// Earlier shapes whose cells are still looked at after a reload.
-constexpr size_t kEarlierShapesMax = 4;
-
 // Builds the text by which things are interned: every part says its length.
 class Text {
  public:
@@ -161,9 +158,14 @@ Result<const LiveSpec*> Registry::InternSpec(const rules::CompiledRule& compiled
   key.Add(compiled.rule.kind).Add(compiled.rule.algorithm).Add(compiled.remote());
   key.Add(quota.concurrency);
   AddConfig(quota.config, key);
+  const bool has_shape = quota.spec && !quota.spec->one_word();
+  if (has_shape) key.Add(quota.identity);
   std::string text = key.Take();
   const auto found = specs_.find(text);
-  if (found != specs_.end()) return found->second.get();
+  if (found != specs_.end()) {
+    if (has_shape) AddShape(quota.identity, found->second.get());
+    return found->second.get();
+  }
   if (specs_.size() >= base::kRuleNamesEverMax) return TooMany(compiled.rule.name);
 
   auto live = std::make_unique<LiveSpec>();
@@ -174,19 +176,25 @@ Result<const LiveSpec*> Registry::InternSpec(const rules::CompiledRule& compiled
   if (compiled.remote() && !quota.spec) {
     live->config.rate = {quota.concurrency, base::kSlotExpiry};
   }
+  if (has_shape) AddShape(quota.identity, live.get());
   return specs_.emplace(std::move(text), std::move(live)).first->second.get();
 }
 
-std::vector<const LiveSpec*> Registry::Succeed(uint64_t identity, const LiveSpec* spec) {
-  std::vector<const LiveSpec*>& shapes = shapes_[identity];
-  std::erase(shapes, spec);
-  std::vector<const LiveSpec*> earlier;
-  for (const LiveSpec* old : shapes) {
-    if (old->spec->words() != spec->spec->words()) earlier.push_back(old);
+void Registry::AddShape(uint64_t identity, LiveSpec* spec) {
+  std::unique_ptr<LoadedShapes>& known = shapes_[identity];
+  if (known == nullptr) known = std::make_unique<LoadedShapes>();
+  const auto is_spec = [spec](const std::atomic<const LiveSpec*>& one) {
+    return one.load(std::memory_order_relaxed) == spec;
+  };
+  auto& specs = known->shapes.specs;
+  auto& loaded_at = known->loaded_at;
+  auto place = static_cast<size_t>(std::ranges::find_if(specs, is_spec) - specs.begin());
+  if (place == specs.size()) {
+    place = static_cast<size_t>(std::ranges::min_element(loaded_at) - loaded_at.begin());
   }
-  shapes.insert(shapes.begin(), spec);
-  if (shapes.size() > kEarlierShapesMax + 1) shapes.resize(kEarlierShapesMax + 1);
-  return earlier;
+  spec->shapes = &known->shapes;
+  specs[place].store(spec, std::memory_order_release);
+  loaded_at[place] = ++shapes_added_;
 }
 
 }  // namespace flowguard::engine

@@ -6,6 +6,7 @@
 // Memory: bounded by kRuleNamesEverMax entries of each kind.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -27,26 +28,30 @@ class Registry {
   Result<const LiveRule*> Intern(const rules::CompiledRule& rule);
   Result<const LiveSpec*> InternSpec(const rules::CompiledRule& rule, const rules::Quota& quota);
 
-  // Specs of other shapes (a sliding_log of another limit) that cells of `identity`
-  // were decided by, the last first.  Remembers `spec` as the present one.
-  std::vector<const LiveSpec*> Succeed(uint64_t identity, const LiveSpec* spec);
-
   // The rule names by the number of their account.
   [[nodiscard]] const std::vector<std::string_view>& names() const noexcept { return names_; }
   [[nodiscard]] size_t entries() const noexcept { return rules_.size() + specs_.size(); }
 
  private:
-  using Specs = std::unordered_map<std::string, std::unique_ptr<const LiveSpec>>;
+  using Specs = std::unordered_map<std::string, std::unique_ptr<LiveSpec>>;
+  struct LoadedShapes {
+    Shapes shapes;
+    std::array<uint64_t, Shapes::kMax> loaded_at{};  // by the count of calls
+  };
 
   Result<uint32_t> AccountOf(const std::string& name);
   SingleCell* CellOf(uint64_t identity);
+  // Puts `spec` among the shapes of `identity`, in the place of the one that was
+  // loaded longest ago if there are kMax.
+  void AddShape(uint64_t identity, LiveSpec* spec);
 
   std::unordered_map<std::string, uint32_t> account_by_name_;
   std::vector<std::string_view> names_;  // of account_by_name_
   std::unordered_map<std::string, std::unique_ptr<const LiveRule>> rules_;
   Specs specs_;
   std::unordered_map<uint64_t, std::unique_ptr<SingleCell>> cells_;
-  std::unordered_map<uint64_t, std::vector<const LiveSpec*>> shapes_;
+  std::unordered_map<uint64_t, std::unique_ptr<LoadedShapes>> shapes_;
+  uint64_t shapes_added_ = 0;
 };
 
 }  // namespace flowguard::engine

@@ -95,6 +95,45 @@ TEST_F(ReloadTest, ARaisedLimitLetsWhatItAddsThroughAtOnceForALog) {
   EXPECT_EQ(CountersOf("a").passed, 5U);
 }
 
+TEST_F(ReloadTest, ALogThatComesBackToItsFirstLimitKeepsWhatWasTakenMeanwhile) {
+  Rule rule = LimitRule("a", 5, minutes(1));
+  rule.algorithm = Algorithm::kSlidingLog;
+  rule.by = {"user"};
+  const FakeRequest ann("r", {{"user", "ann"}});
+  Build({rule});
+  EXPECT_TRUE(Check(ann).allowed());
+
+  rule.rate.limit = 6;
+  Load({rule});
+  for (int i = 0; i < 4; ++i)
+    EXPECT_TRUE(Check(ann).allowed());
+  rule.rate.limit = 5;
+  Load({rule});
+
+  EXPECT_THAT(Check(ann), IsRefusedBy("a", Reason::kLimit));
+}
+
+TEST_F(ReloadTest, ACallSettlesOnTheStateThatALogHasByThen) {
+  Rule rule = LimitRule("a", 10, minutes(1));
+  rule.algorithm = Algorithm::kSlidingLog;
+  rule.cost = {.reserve = 2, .settle = "", .max_debt = 0};
+  Build({rule});
+  Attempt less;
+  Enter(less, FakeRequest("r"));
+  Attempt more;
+  Enter(more, FakeRequest("r"));
+
+  rule.rate.limit = 20;
+  Load({rule});
+  Spend();
+  ASSERT_EQ(Peek().remaining, 14);
+  Settle(less, Outcome::kOk, 1);
+  EXPECT_EQ(Peek().remaining, 15);
+  Settle(more, Outcome::kOk, 5);
+
+  EXPECT_EQ(Peek().remaining, 12);
+}
+
 TEST_F(ReloadTest, WarningsOfTheRulesThatWereLoadedAreTold) {
   Rule odd = LimitRule("odd", 1, seconds(1));
   odd.algorithm = Algorithm::kFixedWindow;

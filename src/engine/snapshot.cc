@@ -10,22 +10,14 @@
 namespace flowguard::engine {
 namespace {
 
-Result<const LiveSpec*> LoadSpec(const rules::CompiledRule& compiled, const rules::Quota& quota,
-                                 Registry& registry, std::vector<const LiveSpec*>& earlier) {
-  FG_ASSIGN_OR_RETURN(const LiveSpec* spec, registry.InternSpec(compiled, quota));
-  if (spec->spec && !spec->spec->one_word()) earlier = registry.Succeed(quota.identity, spec);
-  return spec;
-}
-
 Result<void> LoadOne(const rules::CompiledRule& compiled, Registry& registry, LoadedRule& loaded) {
   loaded.compiled = &compiled;
   FG_ASSIGN_OR_RETURN(loaded.live, registry.Intern(compiled));
   if (compiled.rule.kind == RuleKind::kAccess) return {};
-  FG_ASSIGN_OR_RETURN(loaded.spec, LoadSpec(compiled, compiled.quota, registry, loaded.earlier));
+  FG_ASSIGN_OR_RETURN(loaded.spec, registry.InternSpec(compiled, compiled.quota));
   loaded.overrides.reserve(compiled.overrides.size());
   for (const rules::Quota& quota : compiled.overrides) {
-    LoadedRule::Override& entry = loaded.overrides[&quota];
-    FG_ASSIGN_OR_RETURN(entry.spec, LoadSpec(compiled, quota, registry, entry.earlier));
+    FG_ASSIGN_OR_RETURN(loaded.overrides[&quota], registry.InternSpec(compiled, quota));
   }
   return {};
 }

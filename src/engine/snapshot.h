@@ -21,16 +21,10 @@ namespace flowguard::engine {
 
 // A rule of the set beside what of it outlives the set.
 struct LoadedRule {
-  struct Override {
-    const LiveSpec* spec = nullptr;
-    std::vector<const LiveSpec*> earlier;
-  };
-
   const rules::CompiledRule* compiled = nullptr;
   const LiveRule* live = nullptr;
   const LiveSpec* spec = nullptr;
-  std::vector<const LiveSpec*> earlier;  // other shapes of its cells, see Registry::Succeed
-  std::unordered_map<const rules::Quota*, Override> overrides;
+  std::unordered_map<const rules::Quota*, const LiveSpec*> overrides;
 };
 
 class Snapshot {

@@ -41,15 +41,11 @@ size_t WriteRemoteKey(std::string_view key, char* out) noexcept {
   return kIdentityBytes + 1 + sizeof digest;
 }
 
-const LiveSpec* SpecFor(const LoadedRule& loaded, const rules::Quota& quota,
-                        std::span<const LiveSpec* const>& earlier) noexcept {
+const LiveSpec* SpecFor(const LoadedRule& loaded, const rules::Quota& quota) noexcept {
   if (&quota == &loaded.compiled->quota) [[likely]] {
-    earlier = loaded.earlier;
     return loaded.spec;
   }
-  const LoadedRule::Override& entry = loaded.overrides.find(&quota)->second;
-  earlier = entry.earlier;
-  return entry.spec;
+  return loaded.overrides.find(&quota)->second;
 }
 
 Reason ReasonOf(const CellAnswer& answer, Reason usual) noexcept {
@@ -198,10 +194,11 @@ void Walk::LocalLimit(const LoadedRule& loaded, const Meeting& met) noexcept {
   } else {
     RequestKey<rules::KeyHash> key;
     if (!MakeKey(loaded, met, ground_.seed, key)) return;
-    spec = SpecFor(loaded, *key.quota, cell.earlier);
+    spec = SpecFor(loaded, *key.quota);
     cell.key = key.key.Hash();
   }
   cell.spec = &*spec->spec;
+  cell.shapes = spec->shapes;
   Hold& hold = DraftHold(rule, spec, CostFor(rule));
   hold.key = cell.key;
   TakeRate(hold, cell);
@@ -243,7 +240,7 @@ void Walk::Concurrency(const LoadedRule& loaded, const Meeting& met) noexcept {
   if (rule.single == nullptr) {
     RequestKey<rules::KeyHash> key;
     if (!MakeKey(loaded, met, ground_.seed, key)) return;
-    spec = SpecFor(loaded, *key.quota, cell.earlier);
+    spec = SpecFor(loaded, *key.quota);
     cell.key = key.key.Hash();
   }
   const CellAnswer answer = take ? ground_.cells.Enter(cell, now_, spec->concurrency, cost)
@@ -277,8 +274,7 @@ void Walk::Shared(const LoadedRule& loaded, const Meeting& met) noexcept {
   RequestKey<rules::KeyBuilder> key;
   if (!MakeKey(loaded, met, rules::kSharedKeySeed, key)) return;
   const std::string_view encoded = key.key.encoded();
-  std::span<const LiveSpec* const> earlier;
-  const LiveSpec* spec = SpecFor(loaded, *key.quota, earlier);
+  const LiveSpec* spec = SpecFor(loaded, *key.quota);
   Hold& hold = AddHold(rule, spec, CostFor(rule));
   const bool slot = IsSlot(hold);
   if (slot) hold.settles = false;

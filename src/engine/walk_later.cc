@@ -291,6 +291,7 @@ CellRef Walk::CellOf(const Hold& hold) noexcept {
   if (hold.share_nodes == 0) {
     cell.single = hold.rule->single;
     if (hold.spec->spec) cell.spec = &*hold.spec->spec;
+    cell.shapes = hold.spec->shapes;
   } else if (MakeShare(*hold.spec, hold.share_nodes)) {
     cell.spec = &*share_;
     // Larger states of one share say nothing about another's: each count of nodes has its
