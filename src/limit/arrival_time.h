@@ -36,9 +36,12 @@ inline void ReturnUndrained(int64_t& word, const Receipt& receipt, int64_t inter
   if (undrained_ns > 0 && word > now_ns) word = std::max(word - undrained_ns, now_ns);
 }
 
-// Moves the word ahead by `units`, at most to now + horizon; never back.
+// Moves the word ahead by `units`, at most to now + horizon; never back.  A call charges
+// by the numbers that it was admitted by: a word beyond their horizon may be that of
+// later numbers, not of a clock that stepped back, and is left as it is.
 inline void BookCharge(int64_t& word, int64_t units, int64_t interval_ns, int64_t now_ns,
-                       int64_t ahead_ns, int64_t horizon_ns) noexcept {
+                       int64_t horizon_ns) noexcept {
+  const int64_t ahead_ns = std::max<int64_t>(word - now_ns, 0);
   const int64_t room_ns = horizon_ns - ahead_ns;
   if (units <= 0 || room_ns <= 0) return;
   word = now_ns + ahead_ns + SpanOf(units, interval_ns, room_ns);

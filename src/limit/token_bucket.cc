@@ -50,8 +50,7 @@ void TokenBucket::GiveBack(const Spec& spec, int64_t& word, const Receipt& recei
 }
 
 void TokenBucket::Charge(const Spec& spec, int64_t& word, int64_t units, Instant now) noexcept {
-  const int64_t ahead_ns = ReadAhead(word, Nanos(now), spec.horizon_ns, spec.step_ns);
-  BookCharge(word, units, spec.interval_ns, Nanos(now), ahead_ns, spec.horizon_ns);
+  BookCharge(word, units, spec.interval_ns, Nanos(now), spec.horizon_ns);
 }
 
 Numbers TokenBucket::TakeUpTo(const Spec& spec, int64_t& word, Instant now, int64_t cost,

@@ -113,6 +113,19 @@ TEST(TokenBucketBookingTest, TakingUpToMoreThanIsThereTakesAllOfIt) {
 
 // --- reload
 
+// A call that was admitted at 100/s must not cut the debt of 100/min by its charge.
+TEST(TokenBucketBookingTest, AChargeByOlderNumbersLeavesALongerDebtAsItIs) {
+  for (const Algorithm algorithm : {Algorithm::kTokenBucket, Algorithm::kLeakyBucket}) {
+    const AnySpec old = TestCell::MustMake(algorithm, {.rate = {100, seconds(1)}, .max_debt = 5});
+    const int64_t debt = 60 * kSecond;
+    int64_t word = debt;
+
+    old.Charge(word, 1, TestCell::At(0));
+
+    EXPECT_EQ(word, debt);
+  }
+}
+
 TEST(TokenBucketBookingTest, DebtIsKeptInTimeWhenTheRateChanges) {
   TestCell cell = Bucket(PerSecond(5, 5));
   cell.Decide(0, 5);  // full again in 1 s
