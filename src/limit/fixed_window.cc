@@ -20,22 +20,31 @@ struct Filled {
   int64_t count = 0;    // units in it; 0 only when index == current
 };
 
-Filled Read(const FixedWindow::Spec& spec, int64_t& word, int64_t now_ns) noexcept {
+// As it is: the count may be above the limit, if that was lowered or if the word is one
+// of later numbers than those that a call is settled by.
+Filled ReadAsIs(const FixedWindow::Spec& spec, int64_t word, int64_t now_ns) noexcept {
   const int64_t current = spec.per_window.Quotient(now_ns);
   const Filled empty{.current = current, .index = current};
   if (word == 0 || spec.limit == 0) return empty;
   const int64_t after_index = spec.per_window.Quotient(word - 1);
-  const int64_t index = after_index - 1;
-  if (index < current) return empty;
-  const int64_t start_ns = index * spec.window_ns;
-  if (index - current > spec.debt_windows &&
-      start_ns - now_ns > spec.debt_windows * spec.window_ns + base::kLateStampMax.count()) {
-    word = (current + 1) * spec.window_ns + spec.limit;
-    return {.current = current, .index = current, .count = spec.limit};
+  if (after_index - 1 < current) return empty;
+  return {
+      .current = current, .index = after_index - 1, .count = word - after_index * spec.window_ns};
+}
+
+// For a decision: never above the limit; a word that only a clock that stepped back can
+// have left is drawn back.
+Filled Read(const FixedWindow::Spec& spec, int64_t& word, int64_t now_ns) noexcept {
+  Filled filled = ReadAsIs(spec, word, now_ns);
+  const int64_t ahead = filled.index - filled.current;
+  if (ahead > spec.debt_windows &&
+      filled.index * spec.window_ns - now_ns >
+          spec.debt_windows * spec.window_ns + base::kLateStampMax.count()) {
+    word = (filled.current + 1) * spec.window_ns + spec.limit;
+    return {.current = filled.current, .index = filled.current, .count = spec.limit};
   }
-  // A lowered limit: the window is full.
-  const int64_t count = std::min(word - after_index * spec.window_ns, spec.limit);
-  return {.current = current, .index = index, .count = count};
+  filled.count = std::min(filled.count, spec.limit);
+  return filled;
 }
 
 // The window that requests take from now: with debt the current one, which is full while
@@ -106,19 +115,28 @@ Numbers FixedWindow::Decide(const Spec& spec, int64_t& word, Instant now, int64_
 
 void FixedWindow::GiveBack(const Spec& spec, int64_t& word, const Receipt& receipt,
                            Instant now) noexcept {
-  const Filled filled = Read(spec, word, Nanos(now));
+  const Filled filled = ReadAsIs(spec, word, Nanos(now));
   const int64_t from = TakenFrom(spec, filled);
   const bool counted = receipt.mark >= from && receipt.mark <= filled.index && filled.count > 0;
   if (receipt.cost <= 0 || !counted) return;
-  word = Pack(spec, from, std::max<int64_t>(Used(spec, filled) - receipt.cost, 0));
+  if (filled.count > receipt.cost) {
+    word -= receipt.cost;  // of the last window alone, whatever that holds
+  } else {
+    word = Pack(spec, from, std::max<int64_t>(Used(spec, filled) - receipt.cost, 0));
+  }
 }
 
 void FixedWindow::Charge(const Spec& spec, int64_t& word, int64_t units, Instant now) noexcept {
-  const Filled filled = Read(spec, word, Nanos(now));
+  const Filled filled = ReadAsIs(spec, word, Nanos(now));
   const int64_t used = Used(spec, filled);
   const int64_t room = spec.limit + spec.max_debt - used;
   if (spec.limit == 0 || units <= 0 || room <= 0) return;
-  word = Pack(spec, TakenFrom(spec, filled), used + std::min(units, room));
+  if (filled.count > spec.limit) {
+    // The window holds more than these numbers let it: units do not go over to the next.
+    word += std::min({units, room, spec.window_ns - filled.count});
+  } else {
+    word = Pack(spec, TakenFrom(spec, filled), used + std::min(units, room));
+  }
 }
 
 Numbers FixedWindow::TakeUpTo(const Spec& spec, int64_t& word, Instant now, int64_t cost,

@@ -137,6 +137,26 @@ TEST(FixedWindowTest, AGiveBackCountsOnlyInItsOwnWindow) {
   EXPECT_EQ(cell.Look(kSecond, 0).remaining, 3);
 }
 
+// A call that was admitted at 10/h settles on a cell that holds 60 of 100/h by now.
+TEST(FixedWindowTest, SettlingByOlderNumbersKeepsTheCountOfTheLaterOnes) {
+  const AnySpec later = TestCell::MustMake(Algorithm::kFixedWindow, {.rate = {100, hours(1)}});
+  for (const int64_t max_debt : {0, 100}) {
+    const AnySpec older =
+        TestCell::MustMake(Algorithm::kFixedWindow, {.rate = {10, hours(1)}, .max_debt = max_debt});
+    int64_t word = 0;
+    Receipt receipt;
+    Receipt of_later;
+    ASSERT_TRUE(older.Decide(word, TestCell::At(kSecond), 5, receipt).allowed);
+    ASSERT_TRUE(later.Decide(word, TestCell::At(kSecond), 60, of_later).allowed);
+
+    receipt.cost = 4;
+    older.GiveBack(word, receipt, TestCell::At(kSecond));
+    EXPECT_EQ(later.Look(word, TestCell::At(kSecond), 0).remaining, 39);
+    older.Charge(word, 10, TestCell::At(kSecond));
+    EXPECT_EQ(later.Look(word, TestCell::At(kSecond), 0).remaining, max_debt == 0 ? 39 : 29);
+  }
+}
+
 TEST(FixedWindowTest, TakesUpToWhatIsLeft) {
   TestCell cell = Window(5, seconds(1));
   const Numbers numbers = cell.TakeUpTo(0, 8);
