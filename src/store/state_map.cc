@@ -143,7 +143,8 @@ StateMap::StateMap(size_t max_bytes) noexcept
     shard.places = places;
     shard.index = std::make_unique<Node*[]>(places);
   }
-  bytes_.store(kShards * (sizeof(Shard) + places * sizeof(Node*)), std::memory_order_relaxed);
+  index_bytes_ = kShards * (sizeof(Shard) + places * sizeof(Node*));
+  bytes_.store(index_bytes_, std::memory_order_relaxed);
 }
 
 StateMap::~StateMap() {
@@ -159,6 +160,10 @@ StateMap::~StateMap() {
 
 StateMap::Shard& StateMap::ShardOf(const base::Hash128& key) const noexcept {
   return shards_[key.high >> 58];
+}
+
+bool StateMap::Fits(size_t words) const noexcept {
+  return words <= base::kStateWordsMax && Node::BytesFor(words) <= max_bytes_ - index_bytes_;
 }
 
 bool StateMap::Reserve(size_t bytes) noexcept {
@@ -235,7 +240,7 @@ StateUpdate StateMap::Run(const base::Hash128& key, size_t words, Instant now,
     }
     // Room is made with this shard unlocked, so that no thread holds two locks;
     // then the key is looked for afresh.
-    reserved = MakeRoom(need, static_cast<size_t>(&shard - shards_.get()), now);
+    reserved = Fits(words) && MakeRoom(need, static_cast<size_t>(&shard - shards_.get()), now);
     if (!reserved) {
       full_.fetch_add(1, std::memory_order_relaxed);
       return StateUpdate::kFull;
@@ -255,21 +260,6 @@ bool StateMap::RunExisting(const base::Hash128& key, size_t words, Instant now,
     bytes_.fetch_sub(shard.Remove(link), std::memory_order_relaxed);
   }
   return true;
-}
-
-size_t StateMap::Reclaim(Instant now, size_t steps) noexcept {
-  size_t freed = 0;
-  while (steps > 0) {
-    const size_t i = reclaim_shard_.fetch_add(1, std::memory_order_relaxed) % kShards;
-    Shard& shard = shards_[i];
-    const base::MutexLock lock(shard.mutex);
-    const size_t here = std::min(steps, shard.places);
-    size_t freed_here = 0;
-    bytes_.fetch_sub(shard.Reclaim(now, here, freed_here), std::memory_order_relaxed);
-    freed += freed_here;
-    steps -= here;
-  }
-  return freed;
 }
 
 StateMapStats StateMap::Stats() const noexcept {

@@ -77,7 +77,8 @@ class StateMap {
 
   // Runs `f(std::span<uint64_t> state) -> Instant keep_until` on the state of
   // `key`, all zero if it is absent, expired, or had another number of words.
-  // f may run twice, each time on the then current state; the last run holds.
+  // f may run twice, each time on the then current state; the last run holds.  A state
+  // that does not Fit is kFull at once, and evicts nothing.
   //
   // Requires: 1 <= words <= kStateWordsMax; f does not throw.
   // Cost:     one lock; an allocation for a new key; at most a few states of other
@@ -94,9 +95,8 @@ class StateMap {
     return RunExisting(key, words, now, StateFunction(f));
   }
 
-  // Frees expired states, looking at no more than `steps` places of the index.
-  // Returns how many it freed.  For owners with idle time; not needed for (1).
-  size_t Reclaim(Instant now, size_t steps) noexcept;
+  // Whether a state of so many words has room in an empty map.
+  [[nodiscard]] bool Fits(size_t words) const noexcept;
 
   [[nodiscard]] size_t bytes() const noexcept { return bytes_.load(std::memory_order_relaxed); }
   [[nodiscard]] StateMapStats Stats() const noexcept;
@@ -114,10 +114,10 @@ class StateMap {
   bool MakeRoom(size_t bytes, size_t first_shard, Instant now) noexcept;
 
   size_t max_bytes_;
+  size_t index_bytes_ = 0;  // of bytes_, in use without any state
   std::unique_ptr<Shard[]> shards_;
   std::atomic<size_t> bytes_{0};
   std::atomic<uint64_t> full_{0};
-  std::atomic<size_t> reclaim_shard_{0};
 };
 
 }  // namespace flowguard::store

@@ -144,18 +144,17 @@ TEST(StateMapTest, CallsReclaimExpiredStatesOfOtherKeysByThemselves) {
   EXPECT_EQ(map->Stats().evictions, 0U);
 }
 
-TEST(StateMapTest, ReclaimFreesWhatIsExpiredAndNothingElse) {
-  const auto map = MapOf(1 << 20);
-  const size_t empty = map->bytes();
-  for (uint64_t key = 0; key < 2'000; ++key) {
-    const int64_t end = key % 2 == 0 ? kNow + 10 : kNow + 1'000;
-    map->Update(KeyOf(key), 4, At(kNow), Count(At(end)));
-  }
+TEST(StateMapTest, AStateThatCanNeverFitEvictsNothing) {
+  auto map = MapOf(base::kStateBytesMin);
+  for (uint64_t i = 0; i < 100; ++i)
+    map->Update(KeyOf(i), 3, At(kNow), Count(At(kNow + 100)));
+  constexpr size_t kTooMany = base::kStateBytesMin / sizeof(uint64_t);
+  ASSERT_FALSE(map->Fits(kTooMany));
 
-  EXPECT_EQ(map->Reclaim(At(kNow + 10), 1'000'000), 1'000U);
-  EXPECT_EQ(map->Stats().states, 1'000U);
-  EXPECT_EQ(map->Reclaim(At(kNow + 1'000), 1'000'000), 1'000U);
-  EXPECT_EQ(map->bytes(), empty);
+  EXPECT_EQ(map->Update(KeyOf(500), kTooMany, At(kNow), Count(At(kNow + 100))), StateUpdate::kFull);
+
+  EXPECT_EQ(map->Stats().evictions, 0U);
+  EXPECT_EQ(map->Stats().states, 100U);
 }
 
 // Rules out: a slot in use that is evicted, so that more calls run than allowed,
