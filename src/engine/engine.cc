@@ -2,6 +2,7 @@
 #include "engine/engine.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "base/bounds.h"
@@ -10,6 +11,7 @@
 #include "base/try.h"
 #include "engine/attempt.h"
 #include "engine/engine_impl.h"
+#include "engine/load_checks.h"
 #include "rules/compile.h"
 
 namespace flowguard::engine {
@@ -70,11 +72,17 @@ Result<void> Engine::Load(const RuleSet& rules, std::vector<std::string>* warnin
     impl.CountLoadFailure();
     return std::move(table).error();
   }
+  if (Result<void> room = CheckRoom(impl.cells->states(), *table); !room.ok()) {
+    impl.CountLoadFailure();
+    return std::move(room).error();
+  }
+  const base::MutexLock lock(impl.load_mutex);
   if (warnings != nullptr) {
     *warnings = table->warnings;
     impl.WarnOfSmallShares(*table, *warnings);
+    std::ranges::move(NewCellWarnings(*impl.snapshots.Get(), *table),
+                      std::back_inserter(*warnings));
   }
-  const base::MutexLock lock(impl.load_mutex);
   auto snapshot = Snapshot::Make(rules, *std::move(table), impl.registry);
   if (!snapshot.ok()) {
     impl.CountLoadFailure();

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Rules that change while requests are decided by them.
+#include <algorithm>
 #include <atomic>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "base/bounds.h"
 #include "testing/engine_fixture.h"
 #include "testing/load_hold.h"
 #include "testing/matchers.h"
@@ -164,6 +167,55 @@ TEST_F(ReloadTest, AShorterWindowHoldsFromTheNextRequestOn) {
     now_ += seconds(1);
     EXPECT_THAT(Check(), IsAllowed()) << "algorithm " << static_cast<int>(algorithm);
   }
+}
+
+TEST_F(ReloadTest, AnotherWindowStartsNewCellsForWhatCountsByWindowsAndIsToldOf) {
+  for (const Algorithm algorithm :
+       {Algorithm::kTokenBucket, Algorithm::kLeakyBucket, Algorithm::kSlidingLog,
+        Algorithm::kSlidingBuckets, Algorithm::kSlidingWindow, Algorithm::kFixedWindow,
+        Algorithm::kWeightedAverage}) {
+    SCOPED_TRACE("algorithm " + std::to_string(static_cast<int>(algorithm)));
+    const bool kept = algorithm == Algorithm::kTokenBucket || algorithm == Algorithm::kLeakyBucket;
+    Rule rule = LimitRule("a", 1, minutes(1));
+    rule.algorithm = algorithm;
+    rule.by = {"user"};
+    const FakeRequest ann("r", {{"user", "ann"}});
+    Build({rule});
+    EXPECT_TRUE(Check(ann).allowed());
+    EXPECT_FALSE(Check(ann).allowed());
+
+    rule.rate.window = minutes(2);
+    RuleSet set;
+    set.rules = {rule};
+    std::vector<std::string> warnings;
+    ASSERT_TRUE(engine_->Load(set, &warnings).ok());
+
+    const auto told = std::any_of(warnings.begin(), warnings.end(), [](const std::string& line) {
+      return line.find("\"a\": rate: the window") != std::string::npos &&
+             line.find("start anew") != std::string::npos;
+    });
+    EXPECT_EQ(told, !kept);
+    EXPECT_EQ(Check(ann).allowed(), !kept);
+    ASSERT_TRUE(engine_->Load(set, &warnings).ok());
+    EXPECT_FALSE(std::any_of(warnings.begin(), warnings.end(), [](const std::string& line) {
+      return line.find("start anew") != std::string::npos;
+    })) << "the window is the same";
+  }
+}
+
+TEST_F(ReloadTest, ARuleOfWhichNotOneStateFitsIsAnError) {
+  EngineOptions options;
+  options.state_bytes = base::kStateBytesMin;
+  engine_ = *Engine::Create(options);
+  RuleSet set;
+  set.rules = {LimitRule("log", 100'000, minutes(1)), LimitRule("plain", 1, minutes(1))};
+  set.rules[0].algorithm = Algorithm::kSlidingLog;
+
+  const Result<void> loaded = engine_->Load(set);
+
+  ASSERT_FALSE(loaded.ok());
+  EXPECT_NE(loaded.error().message.find("\"log\""), std::string::npos) << loaded.error().message;
+  EXPECT_EQ(engine_->Counters().reload_failures, 1u);
 }
 
 TEST_F(ReloadTest, AnotherKeyStartsNewCells) {
