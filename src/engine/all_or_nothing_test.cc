@@ -2,6 +2,8 @@
 //
 // A refused request takes nothing, whichever rule refused it and whatever the others
 // took before; a call that ends gives back what it held, once.
+#include <string>
+
 #include <gtest/gtest.h>
 
 #include "testing/engine_fixture.h"
@@ -57,6 +59,31 @@ TEST_F(AllOrNothingTest, CountRefusedTakesUpToExhaustionAndNoDebt) {
   }
 }
 
+// With a retry_after of 0 the caller would be told to come back at once.
+TEST_F(AllOrNothingTest, ACallerOfARuleThatCountsRefusedRequestsIsToldItsOwnWait) {
+  for (const Algorithm algorithm : {Algorithm::kTokenBucket, Algorithm::kLeakyBucket}) {
+    SCOPED_TRACE("algorithm " + std::to_string(static_cast<int>(algorithm)));
+    Rule rule = LimitRule("a", 60, minutes(1));
+    rule.algorithm = algorithm;
+    if (algorithm == Algorithm::kTokenBucket) rule.burst = 1;
+    rule.count_refused = true;
+    rule.wait = seconds(30);
+    Build({rule});
+    Spend();
+    FakeRequest impatient("r", {}, 1);
+    impatient.wait_max = Duration(1);
+
+    const Decision refused = Check(impatient);
+
+    EXPECT_THAT(refused, IsRefusedBy("a", Reason::kLimit));
+    ASSERT_GT(refused.retry_after, Duration(1));
+    now_ += refused.retry_after - Duration(1);
+    EXPECT_FALSE(Peek(impatient).allowed());
+    now_ += Duration(1);
+    EXPECT_TRUE(Peek(impatient).allowed());
+  }
+}
+
 TEST_F(AllOrNothingTest, AFullConcurrencyRuleGivesRatesBack) {
   Build({LimitRule("rate", 10, minutes(1)), ConcurrencyRule("slots", 1)});
   Attempt holder;
@@ -75,16 +102,21 @@ TEST_F(AllOrNothingTest, AFullConcurrencyRuleGivesRatesBack) {
 
 // Sequential requests that something later refuses must leave no slot behind.
 TEST_F(AllOrNothingTest, RefusedRequestsLeaveTheInflightGaugeAtZero) {
-  Build({ConcurrencyRule("slots", 5), LimitRule("none", 0, seconds(1))});
+  Build({ConcurrencyRule("slots", 5), ConcurrencyRule("few", 1)});
+  Attempt holder;
+  Enter(holder, FakeRequest("r"));
 
   for (int i = 0; i < 20; ++i) {
     Attempt attempt;
     Enter(attempt, FakeRequest("r"));
-    EXPECT_FALSE(attempt.entered());
+    EXPECT_THAT(attempt.decision(), IsRefusedBy("few", Reason::kConcurrency));
     Settle(attempt);
   }
 
+  EXPECT_EQ(CountersOf("slots").inflight, 1) << "the holder's";
+  Settle(holder);
   EXPECT_EQ(CountersOf("slots").inflight, 0);
+  EXPECT_EQ(CountersOf("few").inflight, 0);
 }
 
 TEST_F(AllOrNothingTest, TwoConcurrencyRulesOnOneRequestBothReturnToZero) {
@@ -162,13 +194,12 @@ TEST_F(WaitingTest, AWaitingCallHoldsNoSlotAndTakesItWhenTheWaitEnds) {
 
 TEST_F(WaitingTest, RefusedWhenTheWaitEndsItGivesBackWhatItTook) {
   BuildWaiting();
+  Attempt holder;
+  Enter(holder, FakeRequest("r"));
   Attempt waiting;
   Enter(waiting, FakeRequest("r"));
-  Attempt holder;
-  now_ += seconds(1) - Duration(1);
-  Enter(holder, FakeRequest("r"));
-  EXPECT_TRUE(holder.waiting());
-  now_ += seconds(2);
+  EXPECT_THAT(waiting.decision(), Waits(seconds(2)));
+  now_ += seconds(2) - Duration(1);
   engine_->Continue(holder, now_);
   ASSERT_TRUE(holder.entered());
 
@@ -177,6 +208,8 @@ TEST_F(WaitingTest, RefusedWhenTheWaitEndsItGivesBackWhatItTook) {
   EXPECT_THAT(waiting.decision(), IsRefusedBy("slots", Reason::kConcurrency));
   EXPECT_FALSE(waiting.waiting());
   Settle(holder);
+  now_ += Duration(1);
+  EXPECT_THAT(Check(), IsAllowed()) << "at once: its place is free";
 }
 
 // Cancelled waiters must not keep their place: whoever is patient is served soon.

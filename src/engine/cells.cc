@@ -60,9 +60,11 @@ Numbers DecideWord(const AnySpec& spec, int64_t& word, Instant now, int64_t cost
     receipt = {};
     numbers = RefuseLongWait(spec, word, now, numbers.wait, wait_max);
   }
-  if (!numbers.allowed && mode == TakeMode::kTakeOrExhaust) {
-    return TakeUpTo(spec, word, now, cost, receipt);
-  }
+  if (numbers.allowed || mode == TakeMode::kTake) return numbers;
+  numbers = TakeUpTo(spec, word, now, cost, receipt);
+  // As RefuseLongWait: what could be booked at once may be more than the caller waits.
+  const Numbers next = spec.Look(word, now, cost);
+  numbers.retry_after = next.allowed ? next.wait - wait_max : next.retry_after;
   return numbers;
 }
 
