@@ -82,6 +82,29 @@ TEST_F(GuardTest, DeclaredDimensionsAreFoundUnderTheirSourceToo) {
   EXPECT_FALSE((*guard)->Check({.resource = "r", .dimensions = by_source}).allowed());
 }
 
+TEST_F(GuardTest, ADeclaredParameterIsFoundUnderEachSpellingOfItsSource) {
+  Rule rule = LimitRule("per-product", 1, seconds(1));
+  rule.by = {"product"};
+  RuleSet set;
+  set.rules = {rule};
+  DimensionSpec product;
+  product.name = "product";
+  product.source = "param:sku";
+  set.dimensions = {product};
+  GuardOptions options;
+  options.clock = &clock_;
+  auto guard = Guard::Create(set, options);
+  ASSERT_TRUE(guard.ok()) << guard.error().message;
+
+  for (const char* name : {"product", "param:sku", "query:sku"}) {
+    const std::array given = {DimensionValue{name, name}};
+    EXPECT_TRUE((*guard)->Check({.resource = "r", .dimensions = given}).allowed()) << name;
+    EXPECT_FALSE((*guard)->Check({.resource = "r", .dimensions = given}).allowed()) << name;
+    const std::array other = {DimensionValue{name, "other"}};
+    EXPECT_EQ((*guard)->Peek({.resource = "r", .dimensions = other}).remaining, 1) << name;
+  }
+}
+
 TEST_F(GuardTest, CheckForSleepsOutShortWaitsAndRefusesLongOnes) {
   Rule rule = LimitRule("slow", 1, seconds(1));
   rule.wait = seconds(10);

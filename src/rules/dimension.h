@@ -69,6 +69,11 @@ struct Dimension {
   return Rewritten(dimension, raw, scratch);
 }
 
+// Whether an application that gives a value as `given` means the source of
+// `dimension`: "header:X-Tenant" (in any case), "cookie:session", "query:page", "ip".
+// A parameter may be given as "param:sku" or "query:sku".
+[[nodiscard]] bool NamesSource(const Dimension& dimension, std::string_view given) noexcept;
+
 // ASCII only; other bytes stay as they are.
 [[nodiscard]] char AsciiLower(char c) noexcept;
 

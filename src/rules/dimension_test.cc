@@ -60,5 +60,26 @@ TEST_F(NormaliseTest, ValueLongerThanTheScratchIsNotCut) {
   EXPECT_EQ(Run(value), value);
 }
 
+TEST(NamesSourceTest, FindsEachKindByItsSource) {
+  const auto names = [](DimensionKind kind, const char* argument, std::string_view given) {
+    Dimension dimension;
+    dimension.name = "declared";
+    dimension.kind = kind;
+    dimension.argument = argument;
+    return NamesSource(dimension, given);
+  };
+  EXPECT_TRUE(names(DimensionKind::kHeader, "x-id", "header:X-Id"));
+  EXPECT_FALSE(names(DimensionKind::kHeader, "x-id", "header:x-idx"));
+  EXPECT_TRUE(names(DimensionKind::kCookie, "Session", "cookie:Session"));
+  EXPECT_FALSE(names(DimensionKind::kCookie, "Session", "cookie:session"));
+  EXPECT_TRUE(names(DimensionKind::kQuery, "page", "query:page"));
+  EXPECT_FALSE(names(DimensionKind::kQuery, "page", "param:page"));
+  EXPECT_TRUE(names(DimensionKind::kParam, "sku", "param:sku"));
+  EXPECT_TRUE(names(DimensionKind::kParam, "sku", "query:sku"));
+  EXPECT_TRUE(names(DimensionKind::kIp, "", "ip"));
+  EXPECT_FALSE(names(DimensionKind::kIp, "", "ipv6"));
+  EXPECT_FALSE(names(DimensionKind::kNamed, "", "declared"));
+}
+
 }  // namespace
 }  // namespace flowguard::rules

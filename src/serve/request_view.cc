@@ -22,39 +22,6 @@ std::span<char, http::kIpTextMax> RoomForIp(std::span<char> scratch) noexcept {
   return scratch.first<http::kIpTextMax>();
 }
 
-std::string_view SourcePrefix(rules::DimensionKind kind) noexcept {
-  switch (kind) {
-    case rules::DimensionKind::kHeader:
-      return "header:";
-    case rules::DimensionKind::kCookie:
-      return "cookie:";
-    case rules::DimensionKind::kQuery:
-      return "query:";
-    case rules::DimensionKind::kPath:
-      return "path:";
-    case rules::DimensionKind::kParam:
-      return "param:";
-    case rules::DimensionKind::kIp:
-      return "ip";
-    case rules::DimensionKind::kMethod:
-      return "method";
-    case rules::DimensionKind::kNamed:
-      break;
-  }
-  return "";
-}
-
-// Is `name` the dimension's own name or the spelling of its source?
-bool Names(std::string_view name, const rules::Dimension& dimension) noexcept {
-  if (name == dimension.name) return true;
-  const std::string_view prefix = SourcePrefix(dimension.kind);
-  if (prefix.empty() || !name.starts_with(prefix)) return false;
-  name.remove_prefix(prefix.size());
-  return dimension.kind == rules::DimensionKind::kHeader
-             ? wire::EqualsIgnoreCase(name, dimension.argument)
-             : name == dimension.argument;
-}
-
 }  // namespace
 
 std::optional<http::IpAddress> ParseIpDimension(std::string_view value) noexcept {
@@ -194,8 +161,9 @@ std::string_view NamedRequestView::Value(const rules::Dimension& dimension,
 std::string_view NamedRequestView::WholeAddress(const rules::Dimension& dimension,
                                                 std::span<char> scratch) const noexcept {
   const auto found =
-      std::find_if(dimensions_.begin(), dimensions_.end(),
-                   [&](const DimensionValue& given) { return Names(given.name, dimension); });
+      std::find_if(dimensions_.begin(), dimensions_.end(), [&](const DimensionValue& given) {
+        return given.name == dimension.name || rules::NamesSource(dimension, given.name);
+      });
   if (found == dimensions_.end()) return {};
   if (dimension.kind == rules::DimensionKind::kIp) {
     if (const auto address = ParseIpDimension(found->value)) {
