@@ -82,10 +82,10 @@ TEST(CellTableStressTest, ColdKeysHitBySixteenThreadsAdmitExactlyOnce) {
 // key gets its quota twice (cells expire all the time: half the takes meet a stale
 // cell, and slots change hands).
 TEST(CellTableStressTest, ExpiryRacingTakesNeverGrantsAQuotaTwice) {
-  constexpr uint64_t kKeys = 150;  // a table of 96 slots and its stash: slots are contended
+  constexpr uint64_t kKeys = 90;  // of a table of 96 slots and its stash: slots are contended
   constexpr int64_t kPeriod = 1'000;
   constexpr int64_t kSteps = 2'000;
-  const auto table = TableOf(256);
+  const auto table = TableOf(64);
   std::vector<std::atomic<int>> admitted(kKeys * kSteps);
   std::barrier step(kThreads);
 
