@@ -25,11 +25,8 @@ using testing::Waits;
 using AllOrNothingTest = testing::EngineFixture;
 
 TEST_F(AllOrNothingTest, WhatEarlierRulesTookIsGivenBackForEveryAlgorithm) {
-  for (const Algorithm algorithm :
-       {Algorithm::kTokenBucket, Algorithm::kSlidingLog, Algorithm::kSlidingBuckets,
-        Algorithm::kSlidingWindow, Algorithm::kFixedWindow, Algorithm::kWeightedAverage}) {
-    Rule first = LimitRule("first", 10, minutes(1));
-    first.algorithm = algorithm;
+  for (const Algorithm algorithm : testing::kEveryAlgorithm) {
+    Rule first = LimitRule("first", 10, minutes(1), algorithm);
     first.by = {"user"};
     Build({first, LimitRule("second", 0, minutes(1))});
     const FakeRequest request("r", {{"user", "ann"}});

@@ -164,7 +164,7 @@ CellAnswer Cells::OnState(const CellRef& cell, Instant now, F& decide) noexcept 
   CellAnswer answer;
   OldState old;
   auto run = [&](std::span<uint64_t> state) {
-    if (old.spec != nullptr && IsFresh(state)) spec.Adopt(*old.spec, old.words, state, now);
+    if (old.spec != nullptr && IsFresh(state)) spec.Adopt(*old.spec, old.words, state);
     answer.numbers = decide(state);
     return spec.KeepUntil(state);
   };

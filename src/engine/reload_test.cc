@@ -43,11 +43,8 @@ TEST_F(ReloadTest, StateOfAnUnchangedRuleIsKept) {
 }
 
 TEST_F(ReloadTest, ALoweredLimitHoldsAtTheNextRequestForEveryAlgorithm) {
-  for (const Algorithm algorithm :
-       {Algorithm::kTokenBucket, Algorithm::kSlidingLog, Algorithm::kSlidingBuckets,
-        Algorithm::kSlidingWindow, Algorithm::kFixedWindow, Algorithm::kWeightedAverage}) {
-    Rule rule = LimitRule("a", 100, minutes(1));
-    rule.algorithm = algorithm;
+  for (const Algorithm algorithm : testing::kEveryAlgorithm) {
+    Rule rule = LimitRule("a", 100, minutes(1), algorithm);
     rule.by = {"user"};
     const FakeRequest ann("r", {{"user", "ann"}});
     Build({rule});
@@ -170,10 +167,7 @@ TEST_F(ReloadTest, AShorterWindowHoldsFromTheNextRequestOn) {
 }
 
 TEST_F(ReloadTest, AnotherWindowStartsNewCellsForWhatCountsByWindowsAndIsToldOf) {
-  for (const Algorithm algorithm :
-       {Algorithm::kTokenBucket, Algorithm::kLeakyBucket, Algorithm::kSlidingLog,
-        Algorithm::kSlidingBuckets, Algorithm::kSlidingWindow, Algorithm::kFixedWindow,
-        Algorithm::kWeightedAverage}) {
+  for (const Algorithm algorithm : testing::kEveryAlgorithm) {
     SCOPED_TRACE("algorithm " + std::to_string(static_cast<int>(algorithm)));
     const bool kept = algorithm == Algorithm::kTokenBucket || algorithm == Algorithm::kLeakyBucket;
     Rule rule = LimitRule("a", 1, minutes(1));

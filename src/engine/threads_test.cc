@@ -2,6 +2,7 @@
 //
 // Exactness when many threads decide at once, and no allocation while they do.
 #include <atomic>
+#include <barrier>
 #include <cstdlib>
 #include <new>
 #include <string>
@@ -64,11 +65,8 @@ class ThreadsTest : public testing::EngineFixture {
 };
 
 TEST_F(ThreadsTest, SixteenThreadsAdmitExactlyTheLimitForEveryAlgorithm) {
-  for (const Algorithm algorithm :
-       {Algorithm::kTokenBucket, Algorithm::kSlidingLog, Algorithm::kSlidingBuckets,
-        Algorithm::kSlidingWindow, Algorithm::kFixedWindow}) {
-    Rule rule = LimitRule("a", 1'000, hours(24));
-    rule.algorithm = algorithm;
+  for (const Algorithm algorithm : testing::kEveryAlgorithm) {
+    Rule rule = LimitRule("a", 1'000, hours(1), algorithm);
     rule.by = {"user"};
     Build({rule, LimitRule("other", 100'000, hours(24))});
     std::atomic<int> admitted{0};
@@ -106,24 +104,44 @@ TEST_F(ThreadsTest, ConcurrencyIsNeverExceededAndEndsAtZero) {
   Rule keyed = ConcurrencyRule("keyed", 3);
   keyed.by = {"user"};
   Build({ConcurrencyRule("all", 5), keyed});
-  std::atomic<int> inside{0};
-  std::atomic<int> most{0};
-
-  OnThreads(16, [&] {
-    for (int i = 0; i < 500; ++i) {
-      Attempt attempt;
-      Enter(attempt, FakeRequest("r", {{"user", i % 2 == 0 ? "ann" : "bob"}}));
-      if (!attempt.entered()) continue;
-      const int now_inside = inside.fetch_add(1) + 1;
+  constexpr int kThreads = 16;
+  struct Inside {
+    std::atomic<int> now{0};
+    std::atomic<int> most{0};
+    void Enter() {
+      const int count = now.fetch_add(1) + 1;
       int seen = most.load();
-      while (now_inside > seen && !most.compare_exchange_weak(seen, now_inside)) {
+      while (count > seen && !most.compare_exchange_weak(seen, count)) {
       }
-      inside.fetch_sub(1);
+    }
+  };
+  Inside all;
+  Inside ann;
+  // Everybody has asked before anybody leaves, so each round meets a limit: ann's, or
+  // that of all where each comes by another name.
+  std::barrier asked(kThreads);
+  std::barrier left(kThreads);
+  std::atomic<int> next{0};
+
+  OnThreads(kThreads, [&] {
+    const std::string name = std::to_string(next.fetch_add(1));
+    for (int i = 0; i < 200; ++i) {
+      const bool as_ann = i % 2 == 0;
+      Attempt attempt;
+      Enter(attempt, FakeRequest("r", {{"user", as_ann ? "ann" : name}}));
+      const bool entered = attempt.entered();
+      if (entered) all.Enter();
+      if (entered && as_ann) ann.Enter();
+      asked.arrive_and_wait();
+      if (entered) all.now.fetch_sub(1);
+      if (entered && as_ann) ann.now.fetch_sub(1);
       Settle(attempt);
+      left.arrive_and_wait();
     }
   });
 
-  EXPECT_LE(most.load(), 5);
+  EXPECT_EQ(all.most.load(), 5);
+  EXPECT_EQ(ann.most.load(), 3);
   EXPECT_EQ(CountersOf("all").inflight, 0);
   EXPECT_EQ(CountersOf("keyed").inflight, 0);
   EXPECT_EQ(Peek(FakeRequest("r", {{"user", "ann"}})).remaining, 3);

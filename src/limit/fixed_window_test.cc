@@ -168,7 +168,7 @@ TEST(FixedWindowTest, TakesUpToWhatIsLeft) {
 TEST(FixedWindowTest, ALoweredLimitNeverShowsANegativeRest) {
   TestCell cell = Window(100, minutes(1));
   cell.Decide(kSecond, 80);
-  cell.Reload({.rate = {50, minutes(1)}}, kSecond);
+  cell.Reload({.rate = {50, minutes(1)}});
   EXPECT_EQ(cell.Look(kSecond, 1).remaining, 0);
   EXPECT_EQ(cell.Look(kSecond, 1).retry_after, seconds(59));
 }
@@ -176,14 +176,8 @@ TEST(FixedWindowTest, ALoweredLimitNeverShowsANegativeRest) {
 TEST(FixedWindowTest, ARaisedLimitAddsToWhatIsLeft) {
   TestCell cell = Window(100, minutes(1));
   cell.Decide(kSecond, 100);
-  cell.Reload({.rate = {150, minutes(1)}}, kSecond);
+  cell.Reload({.rate = {150, minutes(1)}});
   EXPECT_EQ(cell.Look(kSecond, 1).remaining, 49);
-}
-
-TEST(FixedWindowTest, AnotherWindowCannotReadTheOldWords) {
-  const AnySpec old = TestCell::MustMake(Algorithm::kFixedWindow, {.rate = {5, seconds(1)}});
-  const AnySpec fresh = TestCell::MustMake(Algorithm::kFixedWindow, {.rate = {5, minutes(1)}});
-  EXPECT_FALSE(fresh.CanRead(old));
 }
 
 }  // namespace

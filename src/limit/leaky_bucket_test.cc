@@ -159,7 +159,7 @@ TEST(LeakyBucketTest, TakesUpToWhatFits) {
 TEST(LeakyBucketTest, AChangedRateKeepsTheQueueInTime) {
   TestCell cell = Queue({5, seconds(1)}, milliseconds(200));
   cell.Decide(0, 2);
-  cell.Reload({.rate = {10, seconds(1)}, .wait = milliseconds(200)}, 200 * kMs);
+  cell.Reload({.rate = {10, seconds(1)}, .wait = milliseconds(200)});
   EXPECT_EQ(cell.Decide(200 * kMs, 1).wait, milliseconds(200));
 }
 

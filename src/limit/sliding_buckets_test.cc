@@ -141,12 +141,5 @@ TEST(SlidingBucketsTest, TheLargestCountFitsItsCounter) {
   EXPECT_EQ(cell.Look(0, 1).remaining, 0);
 }
 
-TEST(SlidingBucketsTest, AnotherNumberOfBucketsAdoptsWhatIsUsed) {
-  TestCell cell = Buckets(10, seconds(10), 10);
-  cell.Decide(0, 7);
-  cell.Reload({.rate = {10, seconds(10)}, .buckets = 11}, kSecond);
-  EXPECT_EQ(cell.Look(kSecond, 0).remaining, 3);
-}
-
 }  // namespace
 }  // namespace flowguard::limit

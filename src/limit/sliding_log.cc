@@ -275,15 +275,15 @@ Numbers SlidingLog::TakeUpTo(const Spec& spec, std::span<uint64_t> state, Instan
 void SlidingLog::Adopt(const Spec& spec, std::span<uint64_t> state, const Spec& old,
                        std::span<const uint64_t> from) noexcept {
   FG_DCHECK(state.size() == Words(spec) && from.size() == Words(old));
+  FG_DCHECK(spec.window_ns == old.window_ns);
   const auto before = static_cast<size_t>(old.limit);
   const auto after = static_cast<size_t>(spec.limit);
   const size_t kept = std::min(before, after);
   const auto oldest = static_cast<size_t>(from[kOldestWord]);
   for (size_t i = 1; i <= kept; ++i) {
-    const auto free_at = static_cast<int64_t>(from[kRingWord + (oldest + before - i) % before]);
+    const uint64_t free_at = from[kRingWord + (oldest + before - i) % before];
     if (free_at == 0) break;
-    state[kRingWord + after - i] =
-        static_cast<uint64_t>(std::max<int64_t>(free_at - old.window_ns + spec.window_ns, 0));
+    state[kRingWord + after - i] = free_at;
   }
   if (kept > 0) {
     state[kDebtWord] = std::min(from[kDebtWord], static_cast<uint64_t>(spec.max_debt));

@@ -60,9 +60,9 @@ struct SlidingLog {
   // Takes min(cost, remaining).  allowed: all of `cost`.
   static Numbers TakeUpTo(const Spec& spec, std::span<uint64_t> state, Instant now, int64_t cost,
                           Receipt& receipt) noexcept;
-  // Carries `from`, a state of `old`, over to a fresh one: each unit leaves `spec`'s window
-  // after it came.  Of more units than the limit the latest count; a higher limit is there
-  // at once.  Debt stays, up to max_debt.
+  // Carries `from`, a state of `old`, over to a fresh one.  Of more units than the limit
+  // the latest count; a higher limit is there at once.  Debt stays, up to max_debt.
+  // Requires: the two have one window.
   static void Adopt(const Spec& spec, std::span<uint64_t> state, const Spec& old,
                     std::span<const uint64_t> from) noexcept;
   // When the state equals a fresh one.

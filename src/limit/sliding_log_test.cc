@@ -154,7 +154,7 @@ TEST(SlidingLogTest, TheLargestLimitIsStated) {
 TEST(SlidingLogTest, AnotherLimitAdoptsWhatIsUsed) {
   TestCell cell = Log(10, seconds(1));
   cell.Decide(0, 4);
-  cell.Reload({.rate = {6, seconds(1)}}, 100 * kMs);
+  cell.Reload({.rate = {6, seconds(1)}});
   EXPECT_EQ(cell.Look(100 * kMs, 0).remaining, 2);
   EXPECT_EQ(cell.Look(1'100 * kMs, 0).remaining, 6);
 }
@@ -163,7 +163,7 @@ TEST(SlidingLogTest, AHigherLimitGivesAnExhaustedLogWhatItAddsAtOnce) {
   TestCell cell = Log(3, seconds(1));
   cell.Decide(0, 2);
   cell.Decide(300 * kMs, 1);
-  cell.Reload({.rate = {5, seconds(1)}}, 500 * kMs);
+  cell.Reload({.rate = {5, seconds(1)}});
   EXPECT_EQ(cell.Look(500 * kMs, 0).remaining, 2);
   EXPECT_EQ(cell.Look(999 * kMs, 0).remaining, 2);
   EXPECT_EQ(cell.Look(1'000 * kMs, 0).remaining, 4) << "old units leave when they would have";
@@ -174,7 +174,7 @@ TEST(SlidingLogTest, ALowerLimitKeepsAnExhaustedLogExhaustedUntilItsLatestUnitsL
   TestCell cell = Log(3, seconds(1));
   cell.Decide(0, 1);
   cell.Decide(400 * kMs, 2);
-  cell.Reload({.rate = {2, seconds(1)}}, 500 * kMs);
+  cell.Reload({.rate = {2, seconds(1)}});
   EXPECT_FALSE(cell.Look(1'399 * kMs, 1).allowed);
   EXPECT_EQ(cell.Look(1'400 * kMs, 0).remaining, 2);
 }
@@ -183,16 +183,8 @@ TEST(SlidingLogTest, DebtTakesWhatAHigherLimitAdds) {
   TestCell cell(Algorithm::kSlidingLog, {.rate = {3, seconds(1)}, .max_debt = 2});
   cell.Decide(0, 3);
   cell.Charge(0, 2);
-  cell.Reload({.rate = {6, seconds(1)}, .max_debt = 2}, 100 * kMs);
+  cell.Reload({.rate = {6, seconds(1)}, .max_debt = 2});
   EXPECT_EQ(cell.Look(100 * kMs, 0).remaining, 1);
-}
-
-TEST(SlidingLogTest, AnotherWindowHoldsForTheUnitsThatAreThere) {
-  TestCell cell = Log(2, seconds(10));
-  cell.Decide(0, 2);
-  cell.Reload({.rate = {3, seconds(1)}}, 500 * kMs);
-  EXPECT_EQ(cell.Look(999 * kMs, 0).remaining, 1);
-  EXPECT_EQ(cell.Look(1'000 * kMs, 0).remaining, 3);
 }
 
 }  // namespace

@@ -150,7 +150,7 @@ TEST(SlidingWindowTest, AChargeMayExceedTheLimitByTheDebtAndWeighsOn) {
 TEST(SlidingWindowTest, ALoweredLimitNeverShowsANegativeRest) {
   TestCell cell = Window(100, seconds(10));
   cell.Decide(0, 80);
-  cell.Reload({.rate = {50, seconds(10)}}, 0);
+  cell.Reload({.rate = {50, seconds(10)}});
   EXPECT_EQ(cell.Look(0, 1).remaining, 0);
   EXPECT_FALSE(cell.Look(10 * kSecond, 1).allowed);
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "limit/spec.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "base/try.h"
@@ -136,28 +135,12 @@ Instant AnySpec::KeepUntil(std::span<const uint64_t> state) const noexcept {
   });
 }
 
-bool AnySpec::CanRead(const AnySpec& old) const noexcept {
-  if (algorithm_ != old.algorithm_) return false;
-  if (algorithm_ == Algorithm::kTokenBucket || algorithm_ == Algorithm::kLeakyBucket) return true;
-  if (algorithm_ == Algorithm::kSlidingBuckets &&
-      std::get_if<SlidingBuckets::Spec>(&spec_)->buckets !=
-          std::get_if<SlidingBuckets::Spec>(&old.spec_)->buckets) {
-    return false;
-  }
-  return window_ == old.window_ && words_ == old.words_;
-}
-
-void AnySpec::Adopt(const AnySpec& old, std::span<const uint64_t> from, std::span<uint64_t> to,
-                    Instant now) const noexcept {
-  FG_DCHECK(!one_word() && !old.one_word() && to.size() == words_);
+void AnySpec::Adopt(const AnySpec& old, std::span<const uint64_t> from,
+                    std::span<uint64_t> to) const noexcept {
   const auto* const log = std::get_if<SlidingLog::Spec>(&spec_);
   const auto* const old_log = std::get_if<SlidingLog::Spec>(&old.spec_);
-  if (log != nullptr && old_log != nullptr) return SlidingLog::Adopt(*log, to, *old_log, from);
-  const Numbers before = old.Look(from, now, 0);
-  const bool exhausted = before.limit > 0 && before.remaining == 0;
-  const int64_t used = exhausted ? limit_ : std::min(before.limit - before.remaining, limit_);
-  Receipt receipt;
-  TakeUpTo(to, now, used, receipt);
+  FG_DCHECK(log != nullptr && old_log != nullptr);
+  SlidingLog::Adopt(*log, to, *old_log, from);
 }
 
 }  // namespace flowguard::limit

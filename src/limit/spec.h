@@ -74,16 +74,11 @@ class AnySpec {
   [[nodiscard]] Instant KeepUntil(std::span<const uint64_t> state) const noexcept;
 
   // --- reload
-  // Whether states of `old` can be read as they are: the same algorithm, and for windows
-  // and logs the same window and number of words.  Always so between two token_buckets or
-  // leaky_buckets: debt is kept in time.
-  [[nodiscard]] bool CanRead(const AnySpec& old) const noexcept;
-  // Carries the state of a key over where CanRead is false: what is used under `old` counts
-  // as taken now, up to the new limit, and an exhausted key stays exhausted.  A sliding_log
-  // knows each unit, and goes by that: what a higher limit adds is there at once.
-  // Requires: neither is one_word(); `to` is fresh.
-  void Adopt(const AnySpec& old, std::span<const uint64_t> from, std::span<uint64_t> to,
-             Instant now) const noexcept;
+  // Carries the state of a key over to a log of another limit.  The others read their
+  // states as they are: buckets keep debt in time, and windows another limit's counts.
+  // Requires: both are sliding_logs of one window; `to` is fresh.
+  void Adopt(const AnySpec& old, std::span<const uint64_t> from,
+             std::span<uint64_t> to) const noexcept;
 
  private:
   using Specs =

@@ -19,18 +19,24 @@ namespace flowguard::limit {
 class TestCell {
  public:
   TestCell(Algorithm algorithm, const Config& config)
-      : spec_(MustMake(algorithm, config)), state_(spec_.words(), 0) {}
+      : spec_(MustMake(algorithm, config)), buckets_(config.buckets), state_(spec_.words(), 0) {}
 
-  // The same cell under new numbers, as the engine does it at a reload.
-  void Reload(const Config& config, int64_t at) {
-    AnySpec fresh = MustMake(spec_.algorithm(), config);
-    if (!fresh.CanRead(spec_)) {
-      std::vector<uint64_t> adopted(fresh.words(), 0);
-      if (!fresh.one_word()) fresh.Adopt(spec_, state_, adopted, At(at));
-      state_ = std::move(adopted);
-      word_ = 0;
-    }
-    spec_ = fresh;
+  // The same cell under new numbers.  As the engine does it: where units are counted by
+  // windows, another window has cells of its own; a log of another limit has its state
+  // carried over; the rest is read as it is.
+  void Reload(const Config& config) {
+    const AnySpec old = std::exchange(spec_, MustMake(spec_.algorithm(), config));
+    const bool bucket = spec_.algorithm() == Algorithm::kTokenBucket ||
+                        spec_.algorithm() == Algorithm::kLeakyBucket;
+    const bool other_buckets =
+        spec_.algorithm() == Algorithm::kSlidingBuckets && config.buckets != buckets_;
+    const bool anew = !bucket && (config.rate.window != old.window() || other_buckets);
+    buckets_ = config.buckets;
+    if (!anew && old.words() == spec_.words()) return;
+    const std::vector<uint64_t> before =
+        std::exchange(state_, std::vector<uint64_t>(spec_.words()));
+    word_ = 0;
+    if (!anew) spec_.Adopt(old, before, state_);
   }
 
   Numbers Decide(int64_t at, int64_t cost) {
@@ -79,6 +85,7 @@ class TestCell {
 
  private:
   AnySpec spec_;
+  int buckets_;
   int64_t word_ = 0;
   std::vector<uint64_t> state_;
   Receipt receipt_;

@@ -129,7 +129,7 @@ TEST(TokenBucketBookingTest, AChargeByOlderNumbersLeavesALongerDebtAsItIs) {
 TEST(TokenBucketBookingTest, DebtIsKeptInTimeWhenTheRateChanges) {
   TestCell cell = Bucket(PerSecond(5, 5));
   cell.Decide(0, 5);  // full again in 1 s
-  cell.Reload(PerSecond(10, 5), 0);
+  cell.Reload(PerSecond(10, 5));
   EXPECT_EQ(cell.Look(0, 1).remaining, 0);
   EXPECT_EQ(cell.Look(0, 1).retry_after, milliseconds(600));
   EXPECT_EQ(cell.Look(kSecond, 0).remaining, 5);
@@ -138,14 +138,14 @@ TEST(TokenBucketBookingTest, DebtIsKeptInTimeWhenTheRateChanges) {
 TEST(TokenBucketBookingTest, ALargerBurstIsThereAtOnceButWhatWasTakenStaysTaken) {
   TestCell cell = Bucket(PerSecond(10, 2));
   cell.Decide(0, 2);
-  cell.Reload(PerSecond(10, 4), 0);
+  cell.Reload(PerSecond(10, 4));
   EXPECT_EQ(cell.Look(0, 0).remaining, 2);
 }
 
 TEST(TokenBucketBookingTest, ASmallerLimitRefusesUntilTheDebtHasDrained) {
   TestCell cell = Bucket(PerSecond(10, 10));
   cell.Decide(0, 6);
-  cell.Reload(PerSecond(10, 5), 0);
+  cell.Reload(PerSecond(10, 5));
   const Numbers numbers = cell.Look(0, 1);
   EXPECT_EQ(numbers.remaining, 0);
   EXPECT_EQ(numbers.retry_after, milliseconds(200));
@@ -154,7 +154,7 @@ TEST(TokenBucketBookingTest, ASmallerLimitRefusesUntilTheDebtHasDrained) {
 TEST(TokenBucketBookingTest, OldDebtIsClampedToTheNewCapacity) {
   TestCell cell = Bucket({.rate = {1000, hours(24)}});
   cell.Decide(0, 1000);  // a day of debt
-  cell.Reload(PerSecond(1000), 0);
+  cell.Reload(PerSecond(1000));
   EXPECT_EQ(cell.Decide(0, 1).retry_after, milliseconds(1));
   EXPECT_TRUE(cell.Decide(1 * kMs, 1).allowed);
 }

@@ -17,6 +17,19 @@ inline Rule LimitRule(std::string name, int64_t limit, Duration window) {
   return rule;
 }
 
+inline constexpr Algorithm kEveryAlgorithm[] = {
+    Algorithm::kTokenBucket,    Algorithm::kLeakyBucket,   Algorithm::kSlidingLog,
+    Algorithm::kSlidingBuckets, Algorithm::kSlidingWindow, Algorithm::kFixedWindow,
+    Algorithm::kWeightedAverage};
+
+// `limit` units can be had at once, also of a leaky_bucket (those behind the first wait).
+inline Rule LimitRule(std::string name, int64_t limit, Duration window, Algorithm algorithm) {
+  Rule rule = LimitRule(std::move(name), limit, window);
+  rule.algorithm = algorithm;
+  if (algorithm == Algorithm::kLeakyBucket) rule.wait = window - window / limit;
+  return rule;
+}
+
 inline Rule ConcurrencyRule(std::string name, int64_t limit) {
   Rule rule;
   rule.name = std::move(name);
