@@ -32,7 +32,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <span>
 
 #include "flowguard/result.h"
 #include "flowguard/time.h"
@@ -101,21 +100,6 @@ class CellTable {
     const CellPlaces places = PlacesOf(key);
     const uint64_t owner = OwnerOf(key);
     if (memory_.OwnedBy(places.start[0], owner) == 0) memory_.PrefetchBucket(places.start[1]);
-  }
-
-  // Update for many keys, their memory latencies overlapped.  `f(size_t i,
-  // int64_t& word) -> bool` is called for keys[i]; in order of i, save that it may
-  // run several times for one i.
-  template <class F>
-  void UpdateBatch(std::span<const base::Hash128> keys, Instant now, F&& f) noexcept {
-    constexpr size_t kAhead = 8;
-    const size_t count = keys.size();
-    for (size_t i = 0; i < count && i < kAhead; ++i)
-      Prefetch(keys[i]);
-    for (size_t i = 0; i < count; ++i) {
-      if (i + kAhead < count) Prefetch(keys[i + kAhead]);
-      Update(keys[i], now, [&f, i](int64_t& word) { return f(i, word); });
-    }
   }
 
   [[nodiscard]] CellTableStats Stats() const noexcept;

@@ -149,23 +149,6 @@ TEST(CellTableTest, AHashWhoseOwnerHalfIsZeroIsAKeyLikeOthers) {
   EXPECT_FALSE(Take(*table, zero, kNow, Gcra{kHour, 1}));
 }
 
-TEST(CellTableTest, ABatchAnswersEachKeyOnceInOrder) {
-  const auto table = TableOf(1000);
-  std::vector<base::Hash128> keys;
-  for (uint64_t i = 0; i < 100; ++i)
-    keys.push_back(KeyOf(i % 60));
-  std::vector<bool> allowed(keys.size());
-
-  table->UpdateBatch(keys, At(kNow), [&](size_t i, int64_t& word) {
-    const bool take = Gcra{kHour, 1}(word, kNow);
-    allowed[i] = take;
-    return take;
-  });
-
-  for (size_t i = 0; i < keys.size(); ++i)
-    EXPECT_EQ(allowed[i], i < 60) << i;
-}
-
 // Rules out: a live key forgotten though the table is not above its stated load.
 TEST(CellTableTest, NoKeyIsForgottenAtCapacity) {
   for (uint64_t seed = 1; seed <= 10; ++seed) {
