@@ -94,7 +94,11 @@ Decision KeyedLimiter::CheckAt(Instant now, std::string_view key, int64_t cost) 
   }
   const limit::Numbers numbers = impl_->Decide(now, base::HashOf(key, impl_->seed), cost);
   decision.verdict = numbers.allowed ? Verdict::kAllow : Verdict::kRefuse;
-  decision.reason = numbers.allowed ? Reason::kNone : Reason::kLimit;
+  if (!numbers.allowed) {
+    // A cost that can never be had; a limit of 0 is a limit all the same.
+    const bool never = numbers.retry_after == kNever && numbers.limit > 0;
+    decision.reason = never ? Reason::kInvalidCost : Reason::kLimit;
+  }
   decision.limit = numbers.limit;
   decision.remaining = numbers.remaining;
   decision.reset_after = numbers.reset_after;

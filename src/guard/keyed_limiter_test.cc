@@ -52,6 +52,17 @@ TEST(KeyedLimiterTest, NegativeCostIsRefusedAndMintsNothing) {
   EXPECT_FALSE(limiter->TryAcquire("ada"));
 }
 
+TEST(KeyedLimiterTest, ACostAboveTheBurstIsInvalidAndALimitOfZeroIsALimit) {
+  testing::ManualClock clock;
+  auto limiter = KeyedLimiter::Create({.rate = {1, 1s}, .burst = 2, .clock = &clock}).value();
+  EXPECT_EQ(limiter->CheckAt(clock.Now(), "ada", 3).reason, Reason::kInvalidCost);
+  EXPECT_EQ(limiter->CheckAt(clock.Now(), "ada", 2).reason, Reason::kNone);
+  EXPECT_EQ(limiter->CheckAt(clock.Now(), "ada", 2).reason, Reason::kLimit);
+
+  auto none = KeyedLimiter::Create({.rate = {0, 1s}, .clock = &clock}).value();
+  EXPECT_EQ(none->CheckAt(clock.Now(), "ada", 1).reason, Reason::kLimit);
+}
+
 TEST(KeyedLimiterTest, BatchAnswersAsOneByOneInOrder) {
   testing::ManualClock clock;
   auto limiter = KeyedLimiter::Create({.rate = {1, 1h}, .clock = &clock}).value();
