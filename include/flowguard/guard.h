@@ -58,7 +58,8 @@ struct GuardOptions {
 // not outlive its Guard.
 class [[nodiscard]] Entry {
  public:
-  Entry() noexcept;
+  Entry() noexcept;  // holds no call, and is false
+  // An entry that was moved from is as one that holds no call.
   Entry(Entry&&) noexcept;
   Entry& operator=(Entry&&) noexcept;
   ~Entry();

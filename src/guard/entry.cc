@@ -62,15 +62,20 @@ class Pool {
 };
 thread_local constinit bool Pool::gone = false;
 
+// What an entry says that holds no call.
+Decision NoCall() noexcept {
+  Decision decision;
+  decision.verdict = Verdict::kRefuse;
+  return decision;
+}
+
 }  // namespace
 
 void Entry::Recycle::operator()(engine::Attempt* attempt) const noexcept {
   Pool::Put(attempt);
 }
 
-Entry::Entry() noexcept {
-  decision_.verdict = Verdict::kRefuse;
-}
+Entry::Entry() noexcept : decision_(NoCall()) {}
 
 Entry::Entry(Guard* guard, const Request& request, Duration timeout) noexcept
     : attempt_(Pool::Get()), guard_(guard) {
@@ -92,14 +97,14 @@ Entry::Entry(Guard* guard, const Request& request, Duration timeout) noexcept
 }
 
 Entry::Entry(Entry&& other) noexcept
-    : decision_(other.decision_),
+    : decision_(std::exchange(other.decision_, NoCall())),
       attempt_(std::move(other.attempt_)),
       guard_(std::exchange(other.guard_, nullptr)) {}
 
 Entry& Entry::operator=(Entry&& other) noexcept {
   if (this == &other) return *this;
   End(Outcome::kCancelled, nullptr);
-  decision_ = other.decision_;
+  decision_ = std::exchange(other.decision_, NoCall());
   attempt_ = std::move(other.attempt_);
   guard_ = std::exchange(other.guard_, nullptr);
   return *this;

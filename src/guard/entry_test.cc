@@ -58,6 +58,7 @@ TEST_F(EntryTest, MovedEntriesSettleOnce) {
   Entry first = guard_->Enter(kRequest);
   Entry second = std::move(first);
   EXPECT_TRUE(second.decision().allowed());
+  EXPECT_FALSE(first) << "it holds no call";  // NOLINT(bugprone-use-after-move)
   first.Settle(Outcome::kOk);
   EXPECT_EQ(Inflight(), 1) << "the slot went with the move";
 
