@@ -197,7 +197,7 @@ class Protected {
     using R = std::invoke_result_t<Function&, Args...>;
     return std::apply(
         [&](const auto&... keys) {
-          return Resolve<R>(std::tuple(keys.value(args...)...), args...);
+          return Resolve<R>(std::tuple(keys.value(args...)...), std::forward<Args>(args)...);
         },
         s_.keys);
   }
@@ -212,9 +212,10 @@ class Protected {
   using Answer = std::conditional_t<kAnswersRefusals, R,
                                     std::conditional_t<std::is_void_v<R>, bool, std::optional<R>>>;
 
-  // `values` own the text of the dimensions while the call is decided.
+  // `values` own the text of the dimensions while the call is decided.  The arguments
+  // are looked at until then, and go on as they came to the one function that answers.
   template <typename R, typename Values, typename... Args>
-  Answer<R> Resolve(const Values& values, Args&... args) {
+  Answer<R> Resolve(const Values& values, Args&&... args) {
     constexpr size_t kCount = std::tuple_size_v<Values>;
     std::array<DimensionValue, kCount> dimensions;
     size_t used = 0;
@@ -226,7 +227,8 @@ class Protected {
         .resource = s_.resource, .method = {}, .path = {}, .dimensions = {dimensions.data(), used}};
     if constexpr (kGiven<decltype(Steps::cost)>) request.cost = s_.cost(args...);
     Entry entry = s_.guard->Enter(request, s_.timeout);
-    return entry ? Call<R>(entry, args...) : Blocked<R>(entry.decision(), args...);
+    return entry ? Call<R>(entry, std::forward<Args>(args)...)
+                 : Blocked<R>(entry.decision(), std::forward<Args>(args)...);
   }
 
   template <typename Values, size_t... kIndex, typename F>
@@ -235,22 +237,23 @@ class Protected {
   }
 
   template <typename R, typename... Args>
-  Answer<R> Call(Entry& entry, Args&... args) {
+  Answer<R> Call(Entry& entry, Args&&... args) {
     const Settler settler(entry);
     if constexpr (kGiven<decltype(Steps::otherwise)>) {
-      if (entry.decision().degraded) return Finish<R>(entry, s_.otherwise, args...);
+      if (entry.decision().degraded)
+        return Finish<R>(entry, s_.otherwise, std::forward<Args>(args)...);
     }
-    return Finish<R>(entry, function_, args...);
+    return Finish<R>(entry, function_, std::forward<Args>(args)...);
   }
 
   template <typename R, typename F, typename... Args>
-  Answer<R> Finish(Entry& entry, F& function, Args&... args) {
+  Answer<R> Finish(Entry& entry, F& function, Args&&... args) {
     if constexpr (std::is_void_v<R>) {
-      std::invoke(function, args...);
+      std::invoke(function, std::forward<Args>(args)...);
       entry.Settle(Outcome::kOk);
       if constexpr (!kAnswersRefusals) return true;
     } else {
-      R result = std::invoke(function, args...);
+      R result = std::invoke(function, std::forward<Args>(args)...);
       Outcome outcome = Outcome::kOk;
       if constexpr (kGiven<decltype(Steps::failed)>) {
         if (s_.failed(result)) outcome = Outcome::kError;
@@ -265,11 +268,11 @@ class Protected {
   }
 
   template <typename R, typename... Args>
-  Answer<R> Blocked(const Decision& decision, Args&... args) {
+  Answer<R> Blocked(const Decision& decision, [[maybe_unused]] Args&&... args) {
     if constexpr (kGiven<decltype(Steps::block)>) {
-      return std::invoke(s_.block, decision, args...);
+      return std::invoke(s_.block, decision, std::forward<Args>(args)...);
     } else if constexpr (kGiven<decltype(Steps::otherwise)>) {
-      return std::invoke(s_.otherwise, args...);
+      return std::invoke(s_.otherwise, std::forward<Args>(args)...);
     } else if constexpr (std::is_void_v<R>) {
       return false;
     } else {

@@ -77,6 +77,22 @@ TEST_F(ProtectTest, AScheduledJobWithoutArgumentsOrResultSaysWhetherItRan) {
   EXPECT_EQ(runs, 1);
 }
 
+TEST_F(ProtectTest, ArgumentsAndFunctionsThatOnlyMoveGoThrough) {
+  auto guard = Make({PerTenant(1)});
+  auto prefix = std::make_unique<std::string>("made for ");
+  auto create = Protect(*guard, "order:create")
+                    .By("tenant", [](const std::unique_ptr<Order>& o) { return o->tenant; })
+                    .OnBlock([](const Decision&, std::unique_ptr<Order> o) {
+                      return "too many of " + o->tenant;
+                    })
+                    .Wrap([prefix = std::move(prefix)](std::unique_ptr<Order> o) {
+                      return *prefix + o->tenant;
+                    });
+
+  EXPECT_EQ(create(std::make_unique<Order>(Order{"acme"})), "made for acme");
+  EXPECT_EQ(create(std::make_unique<Order>(Order{"acme"})), "too many of acme");
+}
+
 TEST_F(ProtectTest, CostComesFromTheArguments) {
   auto guard = Make({PerTenant(10)});
   auto create = Protect(*guard, "order:create")
