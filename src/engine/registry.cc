@@ -50,6 +50,9 @@ std::string TextOf(const rules::CompiledRule& compiled) {
       .Add(rule.concurrency)
       .Add(compiled.quota.identity);
   text.Add(compiled.by.empty());
+  if (compiled.remote()) {  // what ForStore shows
+    text.Add(std::string_view(rule.on.resource)).Add(std::string_view(rule.on.route));
+  }
   text.Add(rule.refuse.status).Add(std::string_view(rule.refuse.message));
   text.Add(rule.refuse.body ? static_cast<int>(*rule.refuse.body) : -1);
   for (const auto& [name, value] : rule.refuse.headers) {
@@ -88,14 +91,15 @@ Duration TimeFor(int64_t units, const Rate& rate) {
   return Duration(static_cast<int64_t>(std::min((product + limit - 1) / limit, most)));
 }
 
-// What a store gets to see of a rule: no pointers into the rule set.
+// What a store gets to see of a rule: no pointers into the rule set, and nothing that
+// TextOf leaves out, such as its place there.
 std::unique_ptr<const rules::CompiledRule> ForStore(const rules::CompiledRule& compiled,
                                                     const RuleInfo* info,
                                                     const std::vector<rules::Dimension>& own) {
   auto copy = std::make_unique<rules::CompiledRule>();
-  copy->index = compiled.index;
   copy->rule = compiled.rule;
   copy->rule.overrides.clear();
+  copy->rule.origin.clear();
   copy->info = info;
   copy->matched_by = compiled.matched_by;
   copy->quota = compiled.quota;

@@ -72,6 +72,21 @@ TEST_F(RemoteTest, AsksForTheTakesOfSharedRulesAfterAllLocalOnesPassed) {
   EXPECT_THAT(attempt.decision(), IsRefusedBy("local", Reason::kLimit));
 }
 
+// Rules are kept by what they say; the store was shown the target of an earlier load.
+TEST_F(RemoteTest, TheStoreSeesTheTargetThatWasLoadedLast) {
+  Rule shared = SharedRule("shared", 9, seconds(1));
+  Build({shared});
+  shared.on.resource = "*";
+  Load({LimitRule("first", 1, minutes(1)), shared});
+  Attempt attempt;
+
+  ASSERT_EQ(Begin(attempt), Step::kRemote);
+
+  EXPECT_EQ(attempt.remote_takes()[0].rule->rule.on, shared.on);
+  EXPECT_TRUE(attempt.remote_takes()[0].rule->rule.origin.empty());
+  engine_->Cancel(attempt, now_);
+}
+
 TEST_F(RemoteTest, ARemoteRefusalGivesLocalTakesBack) {
   Build({SharedRule("shared", 9, seconds(1)), LimitRule("local", 5, minutes(1)),
          ConcurrencyRule("slots", 1)});
