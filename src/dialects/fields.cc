@@ -2,7 +2,8 @@
 #include "dialects/fields.h"
 
 #include <algorithm>
-#include <array>
+
+#include "base/edit_distance.h"
 
 namespace flowguard::dialects {
 
@@ -10,30 +11,6 @@ using text::Describe;
 using text::Quote;
 
 namespace {
-
-constexpr size_t kWordBytesMax = 32;
-
-// Edits (insert, delete, replace, swap of neighbours) from one word to the other.
-size_t EditDistance(std::string_view a, std::string_view b) {
-  using Row = std::array<size_t, kWordBytesMax + 1>;
-  Row before_last{};
-  Row last{};
-  Row row{};
-  for (size_t j = 0; j <= b.size(); ++j)
-    row[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    before_last = last;
-    last = row;
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t replaced = last[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
-      row[j] = std::min({last[j] + 1, row[j - 1] + 1, replaced});
-      const bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
-      if (swapped) row[j] = std::min(row[j], before_last[j - 2] + 1);
-    }
-  }
-  return row[b.size()];
-}
 
 // Capitals and the two dashes make no difference to what was meant.
 std::string Folded(std::string_view word) {
@@ -54,13 +31,13 @@ void Value::Fault(std::string_view message, size_t offset) const {
 }
 
 std::string_view NearestWord(std::string_view word, std::span<const std::string_view> allowed) {
-  if (word.empty() || word.size() > kWordBytesMax) return {};
+  if (word.empty() || word.size() > base::kEditWordBytesMax) return {};
   const std::string folded = Folded(word);
   std::string_view nearest;
   size_t least = std::min<size_t>(3, word.size() / 2 + 1);
   for (const std::string_view candidate : allowed) {
-    if (candidate.size() > kWordBytesMax) continue;
-    const size_t distance = EditDistance(folded, Folded(candidate));
+    if (candidate.size() > base::kEditWordBytesMax) continue;
+    const size_t distance = base::EditDistance(folded, Folded(candidate));
     if (distance < least) {
       least = distance;
       nearest = candidate;

@@ -3,29 +3,18 @@
 
 #include <algorithm>
 
+#include "base/edit_distance.h"
 #include "rules/dimension.h"
 
 namespace flowguard::rules {
 
 namespace {
 
-constexpr size_t kWordBytesMax = 64;
-
-// Edits (insert, delete, replace) that turn `a` into `b`; case costs nothing.
-size_t Distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j)
-    row[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t replaced = diagonal + (AsciiLower(a[i - 1]) == AsciiLower(b[j - 1]) ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
-    }
-  }
-  return row[b.size()];
+std::string Lowered(std::string_view word) {
+  std::string lowered(word);
+  for (char& c : lowered)
+    c = AsciiLower(c);
+  return lowered;
 }
 
 }  // namespace
@@ -44,12 +33,13 @@ std::string OneLine(std::string text) {
 }
 
 std::string DidYouMean(std::string_view word, const std::vector<std::string>& candidates) {
-  if (word.size() > kWordBytesMax) return {};
+  if (word.size() > base::kEditWordBytesMax) return {};
+  const std::string lowered = Lowered(word);
   const std::string* best = nullptr;
   size_t least = std::max<size_t>(1, word.size() / 3) + 1;
   for (const std::string& candidate : candidates) {
-    if (candidate.size() > kWordBytesMax) continue;
-    const size_t distance = Distance(word, candidate);
+    if (candidate.size() > base::kEditWordBytesMax) continue;
+    const size_t distance = base::EditDistance(lowered, Lowered(candidate));
     if (distance >= least) continue;
     least = distance;
     best = &candidate;
