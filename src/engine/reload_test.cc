@@ -18,6 +18,7 @@
 namespace flowguard::engine {
 namespace {
 
+using std::chrono::milliseconds;
 using std::chrono::minutes;
 using std::chrono::seconds;
 using testing::ConcurrencyRule;
@@ -163,6 +164,26 @@ TEST_F(ReloadTest, AShorterWindowHoldsFromTheNextRequestOn) {
     Spend();
     now_ += seconds(1);
     EXPECT_THAT(Check(), IsAllowed()) << "algorithm " << static_cast<int>(algorithm);
+  }
+}
+
+// What lies up to 10 s beyond the new capacity could be of a late stamp, and is kept.
+TEST_F(ReloadTest, AFasterRateIsHeldUpByOldDebtForTenSecondsAtMost) {
+  for (const Algorithm algorithm : {Algorithm::kTokenBucket, Algorithm::kLeakyBucket}) {
+    for (const int window : {2, 10, 11, 60, 3'600}) {
+      Rule rule = LimitRule("a", 1, seconds(window));
+      rule.algorithm = algorithm;
+      Build({rule});
+      Spend();
+
+      rule.rate = {1'000, seconds(1)};
+      Load({rule});
+      const Decision first = Check();
+
+      EXPECT_LE(first.retry_after, seconds(10) + milliseconds(1)) << window;
+      now_ += first.retry_after;
+      EXPECT_THAT(Check(), IsAllowed()) << window;
+    }
   }
 }
 
