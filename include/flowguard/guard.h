@@ -100,8 +100,8 @@ class Guard {
   Guard& operator=(const Guard&) = delete;
 
   // Replaces the rules at one instant.  State of unchanged rules is kept; a rule
-  // whose limit changed keeps the debt of its cells; a set with an error changes
-  // nothing.
+  // whose limit changed keeps the debt of its cells, and one that counts by windows
+  // starts anew if its window changed; a set with an error changes nothing.
   Result<void> Reload(RuleSet rules);
 
   // Adds a rule that the program itself declares, beside the code that it protects.
