@@ -23,9 +23,11 @@ bool AreAlike(const CompiledRule& one, const CompiledRule& other) {
 
 bool StartsAnew(const CompiledRule& before, const CompiledRule& after) {
   if (before.quota.identity != after.quota.identity) return true;
-  return std::any_of(after.overrides.begin(), after.overrides.end(), [&](const auto& entry) {
-    return before.QuotaFor(entry.first).identity != entry.second.identity;
-  });
+  for (size_t i = 0; i < after.overrides.size(); ++i) {
+    const std::string& value = after.rule.overrides[i].value;
+    if (before.QuotaFor(value).identity != after.overrides[i].identity) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -53,8 +55,7 @@ Result<void> CheckRoom(const store::StateMap& states, const rules::RuleTable& ta
       return !quota.spec || quota.spec->one_word() || states.Fits(quota.spec->words());
     };
     const bool all_fit =
-        fits(rule.quota) && std::all_of(rule.overrides.begin(), rule.overrides.end(),
-                                        [&](const auto& entry) { return fits(entry.second); });
+        fits(rule.quota) && std::all_of(rule.overrides.begin(), rule.overrides.end(), fits);
     if (all_fit) continue;
     if (!errors.empty()) errors += '\n';
     errors += rules::WhereOf(rule.rule, rule.index) +
