@@ -20,6 +20,7 @@ constexpr std::string_view kHex = "0123456789ABCDEF";
 constexpr size_t kIdentityOffset = 8;  // behind the rule's identity: see rules/key.h
 constexpr unsigned char kMissing = 0x80;
 constexpr unsigned char kHashed = 0xff;
+constexpr char kDigest = 0;  // instead of the first part's tag: what follows is a hash of all
 constexpr size_t kHashBytes = sizeof(base::Hash128);
 
 bool IsPlain(char c, std::string_view kept) noexcept {
@@ -128,11 +129,12 @@ void CellKey::PutIdentity(const engine::RemoteTake& take) noexcept {
   size_t size = 0;
   size_t parts = 0;
   Part part;
-  for (std::string_view rest = encoded; parts < by.size() && NextPart(rest, part); ++parts) {
+  std::string_view unread = encoded.starts_with(kDigest) ? std::string_view() : encoded;
+  for (; parts < by.size() && NextPart(unread, part); ++parts) {
     size += 2 + EscapedSize(by[parts].dimension->name, {}) +
             (part.hashed ? 1 + 2 * kHashBytes : EscapedSize(part.value, {}));
   }
-  if (parts < by.size() || size > kIdentityBytesMax) {
+  if (parts < by.size() || !unread.empty() || size > kIdentityBytesMax) {
     // The names tell apart what other dimensions with the same bytes are: they are in the
     // hash, like the values.
     base::Hash128 hash = base::HashOf(encoded, rules::kSharedKeySeed);

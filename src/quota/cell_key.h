@@ -14,7 +14,7 @@
 // values, names and rules alike, so that nothing a client sends ends a part.  (In a
 // resource ':' stays.)  Of names that start with an unescaped '#' the rest is a hash in
 // hexadecimal digits: long values, long rule names, and whole identities beyond
-// kIdentityBytesMax.  A dimension without a value is 'name!'.
+// kIdentityBytesMax or of keys that are digested already.  A dimension without a value is 'name!'.
 #pragma once
 
 #include <array>

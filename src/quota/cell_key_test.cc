@@ -3,13 +3,19 @@
 
 #include <map>
 #include <random>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "engine/attempt.h"
+#include "engine/engine.h"
 #include "rules/compiled_rule.h"
 #include "rules/key.h"
+#include "testing/fake_request.h"
+#include "testing/rules.h"
 
 namespace flowguard::quota {
 namespace {
@@ -62,6 +68,94 @@ TEST_F(CellKeyTest, ReadsLikeWhatItIs) {
 TEST_F(CellKeyTest, EachShardHasItsOwnSlot) {
   EXPECT_EQ(KeyOf({"a"}, {.shard = 3}), "rl:{ip=a#s3}:per-client:tb");
   EXPECT_NE(KeyOf({"a#s3"}), KeyOf({"a"}, {.shard = 3}));
+}
+
+TEST_F(CellKeyTest, NeighboursAreThoseOfOneClientOrOneResource) {
+  const CellKeyStyle by_resource{.tag_by_resource = true};
+  rule_.rule.on.resource = "order";
+  const std::string key = KeyOf({"a"});
+  const std::string of_resource = KeyOf({"a"}, by_resource);
+  EXPECT_NE(TagOf(KeyOf({"b"})), TagOf(key));
+  EXPECT_EQ(TagOf(KeyOf({"b"}, by_resource)), TagOf(of_resource));
+  EXPECT_NE(KeyOf({"b"}, by_resource), of_resource);
+  EXPECT_NE(TagOf(KeyOf({"a"}, {.shard = 0})), TagOf(KeyOf({"a"}, {.shard = 1})));
+  rule_.rule.name = "another";
+  EXPECT_EQ(TagOf(KeyOf({"a"})), TagOf(key));
+  EXPECT_NE(KeyOf({"a"}), key);
+  EXPECT_EQ(TagOf(KeyOf({"a"}, by_resource)), TagOf(of_resource));
+  EXPECT_NE(KeyOf({"a"}, by_resource), of_resource);
+  rule_.rule.on.resource = "refund";
+  EXPECT_NE(TagOf(KeyOf({"a"}, by_resource)), TagOf(of_resource));
+  // Rules without a key are neighbours of nobody.
+  rule_.by.clear();
+  const std::string alone = KeyOf({});
+  rule_.rule.name = "per-client";
+  EXPECT_NE(TagOf(KeyOf({})), TagOf(alone));
+}
+
+// A key whose values are long together reaches the store as a digest, whatever its bytes
+// would mean as parts.
+TEST_F(CellKeyTest, DigestsOfLongKeysAreNoParts) {
+  rule_.by = {{&ip_}, {&user_}};
+  constexpr char kBytes[] = {0, 1, 2, '\xff'};
+  std::set<std::string> seen{KeyOf({"", ""}), KeyOf({"a", ""}), KeyOf({"", "a"})};
+  const size_t before = seen.size();
+  size_t made = 0;
+  for (const char first : kBytes) {
+    for (const char second : kBytes) {
+      for (const char last : kBytes) {
+        std::string digest(17, '\0');  // the tag, and 16 bytes
+        digest[1] = first;
+        digest[3] = second;
+        digest[16] = last;
+        engine::RemoteTake take;
+        take.rule = &rule_;
+        const std::string key = "identity" + digest;
+        take.key = key;
+        const std::string text(CellKey(take, shape_).text());
+        EXPECT_TRUE(seen.insert(text).second) << text;
+        EXPECT_EQ(TagOf(text).size(), 33u) << text;
+        EXPECT_EQ(TagOf(text).front(), '#') << text;
+        ++made;
+      }
+    }
+  }
+  EXPECT_EQ(seen.size(), before + made);
+}
+
+TEST_F(CellKeyTest, AllOfALongKeyCounts) {
+  engine::EngineOptions options;
+  options.cell_capacity = 64;
+  options.state_bytes = base::kStateBytesMin;
+  options.remote_allowed = true;
+  std::set<std::string> keys;
+  for (const uint64_t seed : {1, 2}) {  // of a process: every process has the same names
+    options.hash_seed = seed;
+    auto engine = engine::Engine::Create(options);
+    ASSERT_TRUE(engine.ok());
+    RuleSet set;
+    set.rules = {testing::SharedRule("first", 5, std::chrono::minutes(1))};
+    set.rules[0].by = {"user", "team", "place"};
+    for (const std::string& name : set.rules[0].by)
+      set.dimensions.emplace_back().name = name;
+    const auto loaded = (*engine)->Load(set);
+    ASSERT_TRUE(loaded.ok()) << loaded.error().message;
+    for (const char last : {'a', 'b', 'c'}) {
+      const std::string value(120, 'x');
+      const testing::FakeRequest request(
+          "r", {{"user", value}, {"team", value}, {"place", value + last}});
+      engine::Attempt attempt;
+      ASSERT_EQ((*engine)->Begin(attempt, request, engine::Mode::kPeek, Instant{}),
+                engine::Step::kRemote);
+      const engine::RemoteTake& take = attempt.remote_takes()[0];
+      const std::string text(CellKey(take, shape_).text());
+      EXPECT_EQ(text, "rl:{" + TagOf(text) + "}:first:tb");
+      EXPECT_EQ(TagOf(text).size(), 33u) << text;
+      keys.insert(text);
+      (*engine)->Resume(attempt, std::vector<engine::TakeOutcome>(1), Instant{});
+    }
+  }
+  EXPECT_EQ(keys.size(), 3u);
 }
 
 TEST_F(CellKeyTest, HostileValuesNeitherCollideNorLeaveTheirPart) {

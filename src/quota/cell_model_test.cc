@@ -64,7 +64,11 @@ void ExpectSame(const Numbers& redis, const Numbers& local, const std::string& w
   EXPECT_EQ(redis.limit, local.limit) << where;
   EXPECT_EQ(redis.remaining, local.remaining) << where;
   EXPECT_EQ(redis.reset_after.count(), local.reset_after.count()) << where;
-  EXPECT_EQ(redis.retry_after.count(), local.retry_after.count()) << where;
+  // Redis decides by whole us, so its waits end with one.
+  const int64_t retry_ns = local.retry_after.count();
+  EXPECT_EQ(redis.retry_after.count(),
+            local.retry_after == kNever ? retry_ns : (retry_ns + 999) / 1000 * 1000)
+      << where;
   EXPECT_EQ(redis.wait.count(), local.wait.count()) << where;
 }
 
@@ -163,6 +167,8 @@ TEST_P(CellModelTest, TheWaitIsSufficientAndMinimal) {
   std::mt19937_64 random(31);
   CellShape shape{.algorithm = GetParam(), .config = {}};
   shape.config.rate = {.limit = 7, .window = Duration(7 * 10 * 1000 * 1000)};
+  // A queue that all costs fit in.
+  if (GetParam() == Algorithm::kLeakyBucket) shape.config.wait = Duration(30 * 1000 * 1000);
   int refused = 0;
   for (int step = 0; step < 150; ++step) {
     *commander.now_us += static_cast<int64_t>(random() % 12'000);
@@ -170,6 +176,7 @@ TEST_P(CellModelTest, TheWaitIsSufficientAndMinimal) {
     const CellReply reply = Take(shape, cost);
     if (reply.granted == 1 || reply.numbers.retry_after == kNever) continue;
     ++refused;
+    ASSERT_EQ(reply.numbers.retry_after.count() % 1000, 0);
     const int64_t wait_us = reply.numbers.retry_after.count() / 1000;
     ASSERT_GT(wait_us, 0);
     *commander.now_us += wait_us - 1;
@@ -197,6 +204,43 @@ INSTANTIATE_TEST_SUITE_P(All, CellModelTest,
                                            Algorithm::kSlidingLog, Algorithm::kSlidingBuckets,
                                            Algorithm::kSlidingWindow, Algorithm::kFixedWindow,
                                            Algorithm::kWeightedAverage));
+
+// Debt weighs on the next window: of several requests only those go that would one by one.
+TEST_F(CellsTest, WeightedAverageWeighsEachOfSeveralRequests) {
+  CellShape shape{.algorithm = Algorithm::kWeightedAverage, .config = {}};
+  shape.config.rate = {.limit = 5, .window = std::chrono::seconds(1)};
+  shape.config.max_debt = 10;
+  *commander.now_us = kStartUs / 1'000'000 * 1'000'000;
+  AskOp(CellOp::kCharge, shape, 15);
+  // 0.3 * 15 is below 5, and with 0.7 * 1 no longer.
+  *commander.now_us += 1'700'000;
+  const CellReply reply = Take(shape, 1, 3);
+  EXPECT_EQ(reply.granted, 1);
+  EXPECT_FALSE(reply.numbers.allowed);
+  EXPECT_GT(reply.numbers.retry_after, Duration::zero());
+}
+
+// A give-back pays debt also with a unit whose place the debt is to take.
+TEST_F(CellsTest, SlidingLogPaysDebtWithTheOldestUnit) {
+  CellShape shape{.algorithm = Algorithm::kSlidingLog, .config = {}};
+  shape.config.rate = {.limit = 3, .window = std::chrono::seconds(1)};
+  shape.config.max_debt = 5;
+  const int64_t oldest = Take(shape).mark;
+  for (int i = 0; i < 2; ++i) {
+    *commander.now_us += 10'000;
+    EXPECT_EQ(Take(shape).granted, 1);
+  }
+  const auto retry_ms = [&] {
+    return AskOp(CellOp::kPeek, shape, 1).numbers.retry_after / std::chrono::milliseconds(1);
+  };
+  EXPECT_EQ(retry_ms(), 980);
+  AskOp(CellOp::kCharge, shape, 2);
+  EXPECT_EQ(retry_ms(), 1'000);
+  AskOp(CellOp::kGiveBack, shape, 1, oldest);
+  EXPECT_EQ(retry_ms(), 990);
+  AskOp(CellOp::kGiveBack, shape, 1, oldest + 20'000);
+  EXPECT_EQ(retry_ms(), 980);
+}
 
 }  // namespace
 }  // namespace flowguard::quota

@@ -21,6 +21,11 @@ int64_t MicrosUp(int64_t ns) noexcept {
   return ns / 1000 + (ns % 1000 != 0 ? 1 : 0);
 }
 
+// Redis decides by whole us: a wait that ends within one is not over before its end.
+Duration WaitInMicros(Duration wait) noexcept {
+  return wait == kNever ? wait : Duration(MicrosUp(wait.count()) * 1000);
+}
+
 int64_t Product(int64_t a, int64_t b) noexcept {
   return limit::Saturate(static_cast<limit::Int128>(a) * b);
 }
@@ -253,6 +258,7 @@ CellReply ReplyOf(const CellShape& shape, const CellCall& call, const CellState&
   } else {
     reply.numbers = ToldNumbers(shape, state, cost, allowed, booked);
   }
+  reply.numbers.retry_after = WaitInMicros(reply.numbers.retry_after);
   return reply;
 }
 

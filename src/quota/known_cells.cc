@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "base/check.h"
-#include "quota/cell_name.h"
+#include "quota/cell_key.h"
 #include "rules/compiled_rule.h"
 
 namespace flowguard::quota {
@@ -103,10 +103,12 @@ void KnownCells::Fill(KnownCell& cell, const base::Hash128& id, const engine::Re
                       int shard) {
   const Rule& rule = take.rule->rule;
   cell.id = id;
-  const std::string_view resource =
-      rule.tag == CellTag::kResource ? std::string_view(rule.on.resource) : std::string_view();
-  cell.key_size = WriteCellName(take.key, resource, rule.shards > 1 ? shard : -1, cell.key_bytes);
   cell.shape = ShapeOf(take, shard);
+  const CellKey key(
+      take, cell.shape,
+      {.tag_by_resource = rule.tag == CellTag::kResource, .shard = rule.shards > 1 ? shard : -1});
+  key.text().copy(cell.key_bytes.data(), cell.key_bytes.size());
+  cell.key_size = key.text().size();
   cell.place = server_.PlaceOf(cell.key());
   cell.overshoot = rule.lease.overshoot;
   cell.denials.Clear();

@@ -18,6 +18,7 @@ constexpr std::string_view kLeaseSuffix = ":lease";
 constexpr size_t kWordsPerCall = 9;
 constexpr size_t kBytesPerNumber = 21;
 constexpr size_t kToldPerCall = 5;  // numbers in a reply, for each cell
+constexpr int64_t kNotRead = -2;    // granted, of a key that holds something else
 // Tickets of the commander: the pending Call, and which of its calls.
 constexpr uint64_t kCallBits = 8;
 static_assert(base::kCellCallsPerTurnMax <= uint64_t{1} << kCallBits);
@@ -153,9 +154,8 @@ RedisCells::~RedisCells() {
   FG_DCHECK(pending() == 0);
 }
 
-RedisCells::Pending* RedisCells::Take(uint32_t& index) noexcept {
+RedisCells::Pending& RedisCells::Take(uint32_t& index) noexcept {
   if (free_.empty()) {
-    FG_CHECK(pending_.size() < base::kCellCallsPendingMax);
     index = static_cast<uint32_t>(pending_.size());
     pending_.push_back(std::make_unique<Pending>());
     free_.reserve(pending_.size());
@@ -163,57 +163,52 @@ RedisCells::Pending* RedisCells::Take(uint32_t& index) noexcept {
     index = free_.back();
     free_.pop_back();
   }
-  return pending_[index].get();
+  return *pending_[index];
 }
 
 void RedisCells::Call(std::span<const CellCall> calls, bool together, Instant deadline,
                       uint64_t ticket, CellSink* sink) noexcept {
+  bool possible = calls.size() <= base::kCellCallsPerTurnMax &&
+                  pending() < base::kCellCallsPendingMax && !(together && AnyTwice(calls));
   uint32_t index = 0;
-  Pending& pending = *Take(index);
+  Pending& pending = Take(index);
   pending.ticket = ticket;
   pending.sink = sink;
-  pending.size = std::min(calls.size(), pending.asked.size());
-  pending.together = together;
+  pending.replies.assign(calls.size(), {});
+  pending.asked.clear();
+  pending.left = 0;
   bool in_one = calls.size() > 1;
-  bool possible = calls.size() <= pending.asked.size() && !(together && AnyTwice(calls));
-  for (size_t i = 0; i < pending.size; ++i) {
-    const CellCall& call = calls[i];
-    Asked& asked = pending.asked[i];
-    asked.shape = *call.shape;
-    asked.call = call;
-    asked.call.key = asked.call.owner = {};
-    asked.call.shape = nullptr;
-    asked.sent = IsPossible(call, ScriptShapeOf(*call.shape));
-    pending.replies[i] = {};
-    possible = possible && (asked.sent || !together) &&
-               (!together || (call.op == CellOp::kTake && call.count == 1));
-    in_one =
-        in_one && asked.sent && !Leases(call) && (together || commander_.PlaceOf(call.key) == 0);
+  for (const CellCall& call : calls.first(possible ? calls.size() : 0)) {
+    const bool sent = IsPossible(call, ScriptShapeOf(*call.shape));
+    pending.asked.push_back({.shape = *call.shape,
+                             .cost = call.cost,
+                             .count = call.count,
+                             .op = call.op,
+                             .sent = sent});
+    pending.left += sent ? 1 : 0;
+    if (together && !(sent && call.op == CellOp::kTake && call.count == 1)) possible = false;
+    in_one = in_one && sent && !Leases(call) && (together || commander_.PlaceOf(call.key) == 0);
   }
-  pending.in_one = in_one;
   const uint64_t base_ticket = uint64_t{index} << kCallBits;
-  const auto is_sent = [](const Asked& asked) { return asked.sent; };
-  pending.left = in_one
-                     ? 1
-                     : static_cast<size_t>(std::count_if(
-                           pending.asked.begin(),
-                           pending.asked.begin() + static_cast<ptrdiff_t>(pending.size), is_sent));
   if (!possible || pending.left == 0) {
     pending.left = 1;
     pending.in_one = false;
-    for (size_t i = 0; i < pending.size; ++i)
-      pending.asked[i].sent = false;
-    return SendNothing(deadline, base_ticket);
+    pending.asked.clear();
+    return SendNothing(base_ticket);
   }
-  if (in_one) return SendAll(calls, together, deadline, base_ticket);
-  for (size_t i = 0; i < pending.size; ++i) {
+  pending.in_one = in_one;
+  if (in_one) {
+    pending.left = 1;
+    return SendAll(calls, together, deadline, base_ticket);
+  }
+  for (size_t i = 0; i < calls.size(); ++i) {
     if (pending.asked[i].sent) SendOne(calls[i], deadline, base_ticket + i);
   }
 }
 
-void RedisCells::SendNothing(Instant deadline, uint64_t ticket) noexcept {
+void RedisCells::SendNothing(uint64_t ticket) noexcept {
   constexpr std::string_view kPing = "PING";
-  commander_.Command({}, {&kPing, 1}, deadline, ticket, this);
+  commander_.Command({}, {&kPing, 1}, Instant::min(), ticket, this);
 }
 
 void RedisCells::SendOne(const CellCall& call, Instant deadline, uint64_t ticket) noexcept {
@@ -263,29 +258,32 @@ void RedisCells::OnReply(uint64_t ticket, const redis::CommandReply& reply) noex
   const auto index = static_cast<uint32_t>(ticket >> kCallBits);
   const size_t call = ticket & ((uint64_t{1} << kCallBits) - 1);
   Pending& pending = *pending_[index];
+  const size_t size = pending.asked.size();  // 0: nothing was sent
   const size_t first = pending.in_one ? 0 : call;
-  const size_t end = pending.in_one ? pending.size : std::min(call + 1, pending.size);
+  const size_t end = pending.in_one ? size : std::min(call + 1, size);
   for (size_t i = first; i < end; ++i) {
     const Asked& asked = pending.asked[i];
-    if (!asked.sent) continue;
     CellReply& answer = pending.replies[i];
     if (reply.failure != redis::Failure::kNone) {
       answer.status = redis::Indeterminate(reply.failure) ? CellReply::Status::kUnknown
                                                           : CellReply::Status::kFailed;
       continue;
     }
-    const auto state =
-        StateOf(*reply.value, pending.in_one ? i : 0, pending.in_one ? pending.size : 1);
-    if (state.has_value()) {
-      answer = ReplyOf(asked.shape, asked.call, *state);
-    } else {
+    const auto state = StateOf(*reply.value, pending.in_one ? i : 0, pending.in_one ? size : 1);
+    if (!state.has_value()) {
       answer.status = CellReply::Status::kUnknown;
+    } else if (state->granted != kNotRead) {
+      CellCall told;
+      told.op = asked.op;
+      told.cost = asked.cost;
+      told.count = asked.count;
+      answer = ReplyOf(asked.shape, told, *state);
     }
   }
   if (--pending.left > 0) return;
   CellSink* const sink = pending.sink;
   const uint64_t theirs = pending.ticket;
-  sink->OnReplies(theirs, {pending.replies.data(), pending.size});
+  sink->OnReplies(theirs, pending.replies);
   free_.push_back(index);
 }
 

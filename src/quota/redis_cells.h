@@ -12,7 +12,6 @@
 // kGiveBack for slots is kRelease.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -35,9 +34,10 @@ class RedisCells final : public CellServer, private redis::ReplySink {
   RedisCells(const RedisCells&) = delete;
   RedisCells& operator=(const RedisCells&) = delete;
 
-  // At most kCellCallsPerTurnMax calls.  More, a shape that does not do what is asked, and
-  // keys that are together twice, are answered kFailed.
-  // Cost: no allocation once as many calls were pending before.
+  // At most kCellCallsPerTurnMax calls.  More, a shape that does not do what is asked, keys
+  // that are together twice, and what comes when kCellCallsPendingMax are pending, are
+  // answered kFailed.
+  // Cost: no allocation once as many calls of as many cells were pending before.
   void Call(std::span<const CellCall> calls, bool together, Instant deadline, uint64_t ticket,
             CellSink* sink) noexcept override;
   [[nodiscard]] uint32_t PlaceOf(std::string_view key) const noexcept override {
@@ -51,27 +51,27 @@ class RedisCells final : public CellServer, private redis::ReplySink {
   // What is kept of a call to read its reply.
   struct Asked {
     CellShape shape;
-    CellCall call;  // its views are empty
+    int64_t cost = 0;
+    int32_t count = 0;
+    CellOp op = CellOp::kTake;
     bool sent = false;
   };
   struct Pending {
     uint64_t ticket = 0;
     CellSink* sink = nullptr;
-    size_t size = 0;
     size_t left = 0;      // replies of scripts that are to come
     bool in_one = false;  // one script answers them all
-    bool together = false;
-    std::array<Asked, base::kCellCallsPerTurnMax> asked;
-    std::array<CellReply, base::kCellCallsPerTurnMax> replies;
+    std::vector<Asked> asked;
+    std::vector<CellReply> replies;  // as many
   };
 
   void OnReply(uint64_t ticket, const redis::CommandReply& reply) noexcept override;
-  Pending* Take(uint32_t& index) noexcept;
+  Pending& Take(uint32_t& index) noexcept;
   void SendOne(const CellCall& call, Instant deadline, uint64_t ticket) noexcept;
   void SendAll(std::span<const CellCall> calls, bool together, Instant deadline,
                uint64_t ticket) noexcept;
-  // A command that comes to nothing, so that the sink is told from outside Call.
-  void SendNothing(Instant deadline, uint64_t ticket) noexcept;
+  // A command that never leaves, so that the sink is told from outside Call.
+  void SendNothing(uint64_t ticket) noexcept;
 
   redis::Commander& commander_;
   std::vector<std::unique_ptr<Pending>> pending_;

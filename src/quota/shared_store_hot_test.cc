@@ -3,7 +3,6 @@
 // What spares hot cells their calls: the prefilter, leases, shards.
 #include <gtest/gtest.h>
 
-#include "quota/cell_name.h"
 #include "quota/known_cells.h"
 #include "quota/store_fixture_test.h"
 
@@ -179,27 +178,6 @@ TEST_F(HotCellTest, ATakeOfAShardIsGivenBackToIt) {
     store_->GiveBack(rule.Take(), receipt, loop_.Now());
   Run();
   EXPECT_EQ(TakeMany(rule, 4), 4);
-}
-
-// --- names
-
-std::string NameOf(std::string_view key, std::string_view resource, int shard) {
-  std::array<char, base::kCellKeyBytesMax> room;
-  return {room.data(), WriteCellName(key, resource, shard, room)};
-}
-std::string PlaceOf(std::string_view key, std::string_view resource, int shard = -1) {
-  const std::string name = NameOf(key, resource, shard);
-  return name.substr(0, name.find('}'));
-}
-
-TEST(CellNameTest, NeighboursAreThoseOfOneClientOrOneResource) {
-  EXPECT_EQ(PlaceOf("rule-oneann", ""), PlaceOf("rule-twoann", ""));
-  EXPECT_NE(PlaceOf("rule-oneann", ""), PlaceOf("rule-onebob", ""));
-  EXPECT_NE(PlaceOf("rule-one", ""), PlaceOf("rule-two", "")) << "rules without a key";
-  EXPECT_EQ(PlaceOf("rule-oneann", "order"), PlaceOf("rule-twobob", "order"));
-  EXPECT_NE(NameOf("rule-oneann", "", -1), NameOf("rule-twoann", "", -1));
-  EXPECT_NE(PlaceOf("rule-oneann", "", 0), PlaceOf("rule-oneann", "", 1));
-  EXPECT_EQ(NameOf("rule-one{}{}", "", 1).find_first_of('{'), 3u);
 }
 
 }  // namespace

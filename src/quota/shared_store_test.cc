@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Coalescing, remembered refusals, several takes of one request, give-backs, bounds.
+#include <deque>
+
 #include <gtest/gtest.h>
 
 #include "quota/store_fixture_test.h"
@@ -336,12 +338,11 @@ TEST_F(SharedStoreTest, MoreAsksThanThereIsRoomForFail) {
 }
 
 TEST_F(SharedStoreTest, TheCellUnusedForLongestIsForgotten) {
-  const TestRule rule(SharedRule("r", 5, minutes(1)));
-  std::vector<std::string> keys;
+  std::deque<TestRule> rules;
   for (size_t i = 0; i < base::kStoreCellsMax + 100; ++i)
-    keys.push_back("12345678" + std::to_string(i));
-  for (const std::string& key : keys)
-    AskAndRun(rule.TakeAs(key));
+    rules.emplace_back(SharedRule("r" + std::to_string(i), 5, minutes(1)));
+  for (const TestRule& rule : rules)
+    EXPECT_EQ(AskAndRun(rule.Take()).status, Status::kTaken);
   EXPECT_EQ(store_->status().cells_forgotten, 100u);
 }
 

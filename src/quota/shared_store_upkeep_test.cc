@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Servers that go away and come back, concurrency slots, the count of nodes.
+#include <deque>
+
 #include <gtest/gtest.h>
 
 #include "quota/store_fixture_test.h"
@@ -94,18 +96,17 @@ TEST_F(UpkeepTest, AProbeThatIsAnsweredEndsFallback) {
 
 TEST_F(UpkeepTest, OneServersFailuresAreNotAnothers) {
   server_.set_spread(true);
-  const TestRule rule(SharedRule("r", 5, minutes(1)));
-  std::vector<std::string> keys;
+  std::deque<TestRule> rules;
   for (int i = 0; i < 64; ++i)
-    keys.push_back("12345678" + std::to_string(i));
+    rules.emplace_back(SharedRule("r" + std::to_string(i), 5, minutes(1)));
   for (int i = 0; i < kFailuresToLeave; ++i) {
-    Ask({rule.TakeAs(keys[0])});
+    Ask({rules.front().Take()});
     loop_.Settle(*store_);
     server_.FailAll();
   }
   int asked = 0;
-  for (const std::string& key : keys)
-    asked += AskAndRun(rule.TakeAs(key)).status == Status::kTaken ? 1 : 0;
+  for (const TestRule& rule : rules)
+    asked += AskAndRun(rule.Take()).status == Status::kTaken ? 1 : 0;
   EXPECT_GT(asked, 50);
 }
 

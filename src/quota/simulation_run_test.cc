@@ -2,7 +2,6 @@
 #include "quota/simulation_run_test.h"
 
 #include <algorithm>
-#include <array>
 #include <deque>
 #include <functional>
 #include <map>
@@ -13,7 +12,7 @@
 
 #include "engine/attempt.h"
 #include "engine/engine.h"
-#include "quota/cell_name.h"
+#include "quota/cell_key.h"
 #include "quota/known_cells.h"
 #include "quota/shared_store.h"
 #include "quota/simulation_bounds_test.h"
@@ -372,9 +371,8 @@ void Simulation::Request(int number, Node* node) {
 
 Simulation::Question Simulation::QuestionOf(const engine::RemoteTake& take) const {
   Question question;
-  std::array<char, base::kCellKeyBytesMax> room;
-  question.key = {room.data(), WriteCellName(take.key, "", -1, room)};
   question.shape = ShapeOf(take, 0);
+  question.key = CellKey(take, question.shape).text();
   question.cost = take.cost;
   return question;
 }

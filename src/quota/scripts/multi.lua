@@ -5,7 +5,8 @@
 --          single.lua takes
 -- Reply    for each key: granted, mark, three numbers; then the server's clock in us
 --
--- each      in order, as if alone.
+-- each      in order, as if alone.  granted is -2 for a key that holds something else; when
+--           no key could be read, the first one's error is the reply.
 -- together  takes of one request each: all are granted or none is, and then nothing is
 --           written; granted is 0 for the key that refuses, -1 for one that would have not.
 local made, reply = {}, {}
@@ -26,10 +27,17 @@ local function tell(granted, mark, x, y, z)
 end
 
 if ARGV[1] == 'each' then
-  for i = 1, #KEYS do
-    tell(run(cell_of(argument(i, 1)), KEYS[i], argument(i, 2), tonumber(argument(i, 3)),
-             tonumber(argument(i, 4)), argument(i, 5), numbers(i)))
+  local problem, broken = nil, 0
+  local function tell_of(done, granted, ...)
+    if done then return tell(granted, ...) end
+    problem, broken = problem or granted, broken + 1
+    tell(-2, 0, 0, 0, 0)
   end
+  for i = 1, #KEYS do
+    tell_of(pcall(run, cell_of(argument(i, 1)), KEYS[i], argument(i, 2), tonumber(argument(i, 3)),
+                  tonumber(argument(i, 4)), argument(i, 5), numbers(i)))
+  end
+  if broken == #KEYS then error(problem, 0) end
 else
   local states, all, fits = {}, true, {}
   for i = 1, #KEYS do

@@ -75,26 +75,30 @@ function cells.sl()
 
   function cell.mark(state) return string.format('%.0f', state.newest) end
 
-  -- Units that were charged and have not found their place yet.
-  local function debt_of(state)
-    local debt, i = 0, 0
+  -- Units that were charged and have not found their place yet, and how many units that
+  -- were taken at `mark` have the places that those will take.
+  local function debt_of(state, mark)
+    local debt, behind, i = 0, 0, 0
     while i < state.limit do
       local at = tonumber(call('LINDEX', state.key, i) or 0)
       if at <= now then break end
-      debt = debt + ceil((at - now) / state.window)
+      local rounds = ceil((at - now) / state.window)
+      debt = debt + rounds
+      if at - rounds * state.window == mark then behind = behind + 1 end
       i = i + 1
     end
-    return debt
+    return debt, behind
   end
 
   function cell.give(state, units, mark)
     if state.limit == 0 or mark + state.window <= now then return false end
     repair(state)
-    local debt = state.max_debt > 0 and debt_of(state) or 0
+    local debt, behind = 0, 0
+    if state.max_debt > 0 then debt, behind = debt_of(state, tonumber(mark)) end
     if debt > 0 then
       -- They pay debt first: the last one of it leaves, and the one whose place it took
       -- is there again.
-      units = min(units, #call('LPOS', state.key, mark, 'COUNT', units))
+      units = min(units, #call('LPOS', state.key, mark, 'COUNT', units) + behind)
       local paid = min(units, debt)
       for _ = 1, paid do
         local at = call('LPOP', state.key)

@@ -20,7 +20,11 @@ function cells.sw()
   local function room(state)
     return state.limit - state.current - share(state.previous, state.left, state.window)
   end
-  local cell = window_pair(room)
+  local cell = window_pair()
+
+  function cell.fit(state, cost, count)
+    return max(min(count, floor(room(state) / cost)), 0)
+  end
 
   function cell.charge(state, units)
     local added = state.limit > 0 and min(units, room(state) + state.max_debt) or 0

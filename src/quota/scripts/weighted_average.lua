@@ -18,20 +18,29 @@ local function less(a, x, b, y)
 end
 
 function cells.wa()
-  local cell = window_pair(function(state)
-    if state.limit == 0 then return 0 end
-    -- elapsed * current + left * previous < limit * window, as a comparison of two
-    -- products: left * (previous - current) < window * (limit - current).
-    local current = state.current
-    local rise, free = state.previous - current, state.limit - current
-    local below
-    if rise >= 0 then
-      below = free > 0 and less(rise, state.left, free, state.window)
-    else
-      below = free >= 0 or less(-free, state.window, -rise, state.left)
+  local cell = window_pair()
+
+  -- Whether one more request goes when `current` units are taken, fewer than the limit:
+  -- elapsed * current + left * previous < limit * window, as a comparison of two products,
+  -- left * (previous - current) < window * (limit - current).
+  local function goes(state, current)
+    local rise = state.previous - current
+    return rise < 0 or less(rise, state.left, state.limit - current, state.window)
+  end
+
+  -- Each of several requests is weighed with those before it.
+  function cell.fit(state, cost, count)
+    local least, most = 0, min(count, floor((state.limit - state.current) / cost))
+    while least < most do
+      local middle = floor((least + most + 1) / 2)
+      if goes(state, state.current + (middle - 1) * cost) then
+        least = middle
+      else
+        most = middle - 1
+      end
     end
-    return below and free or 0
-  end)
+    return least
+  end
 
   function cell.charge(state, units)
     local added = min(units, state.limit + state.max_debt - state.current)

@@ -4,7 +4,7 @@
 -- in it and in the one before.  Gone after max(2 windows, 5 minutes) without a take.
 local idle_ms = 300000
 
-local function window_pair(room)
+local function window_pair()
   local cell = {}
 
   function cell.read(key, limit, window, max_debt)
@@ -28,10 +28,6 @@ local function window_pair(room)
     end
     state.left = min(window - (since_monday - state.index * window), window)
     return state
-  end
-
-  function cell.fit(state, cost, count)
-    return max(min(count, floor(room(state) / cost)), 0)
   end
 
   function cell.take(state, units)
