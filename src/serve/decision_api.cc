@@ -2,7 +2,6 @@
 #include "serve/decision_api.h"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <utility>
 
@@ -19,21 +18,14 @@ constexpr std::string_view kBadIp = "request: dimensions: ip: the value is no IP
 constexpr std::string_view kBadMethod = "request: methods are in upper case";
 constexpr std::string_view kBadPath = "request: path cannot be read as the path of a request";
 constexpr Duration kExpireEvery = std::chrono::milliseconds(500);
+// A ticket: how often its object was used before, and in the low half the object's place,
+// counted from here: the gateway, which may ask the same store, counts from 0.
+constexpr uint64_t kFirstPlace = uint64_t{1} << 31;
+constexpr uint64_t kTicketStep = uint64_t{1} << 32;
 
 // The path of a raw target.
 std::string_view PathOf(std::string_view target) noexcept {
   return target.substr(0, target.find('?'));
-}
-
-// Decides without a store behind the engine: rules that need one fall to their
-// failure policy at once.
-void Begin(engine::Engine& engine, engine::Attempt& attempt, const engine::RequestView& view,
-           engine::Mode mode, Instant now) noexcept {
-  engine::Step step = engine.Begin(attempt, view, mode, now);
-  while (step == engine::Step::kRemote) {
-    const std::array<engine::TakeOutcome, base::kRemoteTakesPerRequestMax> failed{};
-    step = engine.Resume(attempt, std::span(failed).first(attempt.remote_takes().size()), now);
-  }
 }
 
 // A question as the engine sees it.
@@ -93,25 +85,36 @@ constexpr std::string_view kEnding = "this server is ending and lets no call wai
 
 }  // namespace
 
-// A request whose answer is put off until its wait is over.
+// A request whose answer is put off until the store has answered or its wait is over.
 struct DecisionApi::Waiting {
-  explicit Waiting(DecisionApi& owner) : api(owner), timer(&DecisionApi::OnWaitOver, this) {}
+  enum class Stage : uint8_t {
+    kFree,
+    kAsking,    // the store was asked
+    kOrphaned,  // the client left while the store was asked
+    kParked,    // waits for its turn
+  };
+
+  Waiting(DecisionApi& owner, uint64_t first_ticket)
+      : api(owner), timer(&DecisionApi::OnTimer, this), ticket(first_ticket) {}
 
   DecisionApi& api;
   net::Timer timer;
+  uint64_t ticket;
+  Stage stage = Stage::kFree;
+  bool given_up = false;  // the take
   http::Deferred answer;
-  std::unique_ptr<engine::Attempt> attempt;  // null: nobody waits here now
-  Duration time_to_live{};                   // of an enter; zero: an auth
-  http::IpAddress peer;                      // of an enter
-  int deny_status = 0;                       // of an auth
+  std::unique_ptr<engine::Attempt> attempt;  // null: kFree
+  Caller caller;
 };
 
 DecisionApi::DecisionApi(net::Loop& loop, engine::Engine& engine, OpenEntries& entries,
-                         const DecisionApiOptions& options)
+                         const DecisionApiOptions& options, engine::QuotaStore* store)
     : loop_(loop),
       engine_(engine),
       entries_(entries),
       options_(options),
+      store_(store),
+      dues_(store == nullptr ? nullptr : std::make_shared<StoreDues>(loop, *store)),
       view_(options.view),
       status_(engine, options.view),
       attempt_(std::make_unique<engine::Attempt>()),
@@ -123,8 +126,20 @@ DecisionApi::DecisionApi(net::Loop& loop, engine::Engine& engine, OpenEntries& e
 
 DecisionApi::~DecisionApi() {
   for (const auto& waiting : waiting_) {
-    if (waiting->attempt != nullptr) engine_.Cancel(*waiting->attempt, loop_.Now());
+    if (waiting->attempt == nullptr) continue;
+    if (waiting->stage == Waiting::Stage::kAsking && !waiting->given_up) {
+      store_->Abandon(waiting->ticket, true);
+    }
+    Cancel(*waiting->attempt, loop_.Now());
   }
+  EndEntries();
+  if (dues_ != nullptr) dues_->Close();
+}
+
+void DecisionApi::EndEntries() noexcept {
+  if (dues_ == nullptr) return;
+  entries_.SettleOwing(*dues_, loop_.Now());
+  dues_->PassBrought();
 }
 
 void DecisionApi::Handle(const wire::RequestHead& head, std::string_view body,
@@ -162,52 +177,57 @@ void DecisionApi::Auth(const wire::RequestHead& head, const http::PeerInfo& peer
       status != 0) {
     return Problem(status, "the original request's path cannot be used", responder);
   }
-  if (view_.exempt()) return AnswerAuth(Decision{}, head.target, responder);
+  const Caller caller{.question = Question::kAuth,
+                      .deny_status = DenyStatus(head.target),
+                      .time_to_live = {},
+                      .peer = {}};
+  if (view_.exempt()) return AnswerAuth(Decision{}, caller.deny_status, responder);
   const Instant now = responder.now();
   view_.wait_max = WaitMax();
-  Begin(engine_, *attempt_, view_, engine::Mode::kCheck, now);
-  const Decision& decision = attempt_->decision();
+  const bool asks = Begin(*attempt_, view_, engine::Mode::kCheck, now);
   if (view_.ambiguous()) {
-    engine_.Cancel(*attempt_, now);
+    Cancel(*attempt_, now);
     return Problem(400, view_.ambiguity(), responder);
   }
-  if (decision.verdict != Verdict::kWait) return AnswerAuth(decision, head.target, responder);
-  if (draining_) {
+  const Decision& decision = attempt_->decision();
+  const bool waits = !asks && decision.verdict == Verdict::kWait;
+  if (waits && draining_) {
     const Decision refused = Overload(decision);
-    engine_.Cancel(*attempt_, now);
-    return AnswerAuth(refused, head.target, responder);
+    Cancel(*attempt_, now);
+    return AnswerAuth(refused, caller.deny_status, responder);
   }
+  if (!asks && !waits) return AnswerAuth(decision, caller.deny_status, responder);
   Waiting& waiting =
-      Postpone(std::exchange(attempt_, std::make_unique<engine::Attempt>()), responder);
-  waiting.deny_status = DenyStatus(head.target);
+      Postpone(std::exchange(attempt_, std::make_unique<engine::Attempt>()), caller, responder);
+  asks ? Ask(waiting) : Park(waiting);
 }
 
-void DecisionApi::AnswerAuth(const Decision& decision, std::string_view target,
+void DecisionApi::AnswerAuth(const Decision& decision, int deny_status,
                              http::Responder& responder) {
-  std::string& out = responder.out();
-  const bool close = !responder.keep_alive();
-  if (!decision.allowed()) {
-    AppendRefusal(decision, options_.refusal,
-                  {.head = responder.head_only(),
-                   .close = close,
-                   .status = DenyStatus(target),
-                   .decided_at = responder.now(),
-                   .draw = Draw(),
-                   .date = responder.date_line()},
-                  out);
-    return responder.Done();
-  }
+  WriteAuth(decision,
+            {.head = responder.head_only(),
+             .close = !responder.keep_alive(),
+             .status = deny_status,
+             .decided_at = responder.now(),
+             .draw = Draw(),
+             .date = responder.date_line()},
+            responder.out());
+  responder.Done();
+}
+
+void DecisionApi::WriteAuth(const Decision& decision, const RefusalRequest& request,
+                            std::string& out) const {
+  if (!decision.allowed()) return AppendRefusal(decision, options_.refusal, request, out);
   // Exactly 200: Envoy and the Gateway API take any other code for a failure.
   out += "HTTP/1.1 200 OK\r\n";
-  out += responder.date_line();
+  out += request.date;
   if (options_.refusal.rate_headers.on_success) {
     AppendRateHeaders(decision, options_.refusal.rate_headers, out);
   }
-  if (options_.refusal.decided_at) AppendDecidedAt(responder.now(), out);
+  if (options_.refusal.decided_at) AppendDecidedAt(request.decided_at, out);
   if (decision.degraded) AppendDegradeMark(decision, out);
-  if (close) out += "Connection: close\r\n";
+  if (request.close) out += "Connection: close\r\n";
   out += "Content-Length: 0\r\n\r\n";
-  responder.Done();
 }
 
 void DecisionApi::Check(std::string_view body, const http::PeerInfo& /*peer*/,
@@ -216,11 +236,15 @@ void DecisionApi::Check(std::string_view body, const http::PeerInfo& /*peer*/,
   if (!question.ok()) return Problem(400, question.error().message, responder);
   const QuestionView view(*question, options_.view);
   if (!view.error().empty()) return Problem(400, view.error(), responder);
-  engine::Attempt attempt;
-  Begin(engine_, attempt, view.view(), question->peek ? engine::Mode::kPeek : engine::Mode::kCheck,
-        responder.now());
+  const engine::Mode mode = question->peek ? engine::Mode::kPeek : engine::Mode::kCheck;
+  if (Begin(*attempt_, view.view(), mode, responder.now())) {
+    const Caller caller{
+        .question = Question::kCheck, .deny_status = 0, .time_to_live = {}, .peer = {}};
+    return Ask(
+        Postpone(std::exchange(attempt_, std::make_unique<engine::Attempt>()), caller, responder));
+  }
   json_.clear();
-  AppendDecision(attempt.decision(), json_);
+  AppendDecision(attempt_->decision(), json_);
   responder.Send(200, kJson, json_, kNoStore);
 }
 
@@ -233,24 +257,25 @@ void DecisionApi::Enter(std::string_view body, const http::PeerInfo& peer,
   view.set_wait_max(WaitMax());
   const Instant now = responder.now();
   entries_.Expire(now);
+  const Caller caller{.question = Question::kEnter,
+                      .deny_status = 0,
+                      .time_to_live = question->time_to_live,
+                      .peer = peer.ip};
   auto attempt = std::make_unique<engine::Attempt>();
-  Begin(engine_, *attempt, view.view(), engine::Mode::kEnter, now);
+  if (Begin(*attempt, view.view(), engine::Mode::kEnter, now)) {
+    return Ask(Postpone(std::move(attempt), caller, responder));
+  }
   if (attempt->waiting() && draining_) {
-    engine_.Cancel(*attempt, now);
+    Cancel(*attempt, now);
     return Problem(503, kEnding, responder);
   }
-  if (attempt->waiting()) {
-    Waiting& waiting = Postpone(std::move(attempt), responder);
-    waiting.time_to_live = question->time_to_live;
-    waiting.peer = peer.ip;
-    return;
-  }
-  const int status = FinishEnter(attempt, peer.ip, question->time_to_live, now);
+  if (attempt->waiting()) return Park(Postpone(std::move(attempt), caller, responder));
+  const int status = FinishEnter(attempt, caller, now);
   responder.Send(status, status == 200 ? kJson : kProblemJson, json_, kNoStore);
 }
 
-int DecisionApi::FinishEnter(std::unique_ptr<engine::Attempt>& attempt, const http::IpAddress& peer,
-                             Duration time_to_live, Instant now) {
+int DecisionApi::FinishEnter(std::unique_ptr<engine::Attempt>& attempt, const Caller& caller,
+                             Instant now) {
   json_.clear();
   const Decision decision = attempt->decision();
   if (!decision.allowed()) {
@@ -259,13 +284,15 @@ int DecisionApi::FinishEnter(std::unique_ptr<engine::Attempt>& attempt, const ht
   }
   // No rule matched: an entry would hold nothing but its place.
   const bool holds = attempt->entered();
-  const auto id = holds ? entries_.Add(attempt, peer, now + time_to_live) : EntryId::Nothing();
+  const auto id = holds ? entries_.Add(attempt, caller.peer, now + caller.time_to_live,
+                                       attempt->remote_takes().empty() ? nullptr : dues_)
+                        : EntryId::Nothing();
   if (!id) {
-    engine_.Cancel(*attempt, now);
+    Cancel(*attempt, now);
     AppendProblemDocument(503, "too many open entries: end some with /v1/exit", json_);
     return 503;
   }
-  AppendEntered(decision, *id, time_to_live, json_);
+  AppendEntered(decision, *id, caller.time_to_live, json_);
   return 200;
 }
 
@@ -277,6 +304,8 @@ void DecisionApi::Exit(std::string_view body, const http::PeerInfo& /*peer*/,
   const bool ended = exit->id == EntryId::Nothing() ||
                      entries_.End(exit->id, exit->outcome, exit->actual_cost, now);
   entries_.Expire(now);
+  // Before the next request of this worker, if the entry was its own.
+  if (dues_ != nullptr) dues_->PassBrought();
   if (!ended) {
     return Problem(404,
                    "no open entry has this id: it was never given, has ended already, or its "
@@ -302,94 +331,190 @@ void DecisionApi::Problem(int status, std::string_view detail, http::Responder& 
   responder.Send(status, kProblemJson, json_, lines_);
 }
 
+bool DecisionApi::Begin(engine::Attempt& attempt, const engine::RequestView& view,
+                        engine::Mode mode, Instant now) noexcept {
+  if (engine_.Begin(attempt, view, mode, now) == engine::Step::kDone) return false;
+  if (store_ != nullptr) return true;
+  engine_.Resume(attempt, {}, now);  // as failed
+  return false;
+}
+
+void DecisionApi::Cancel(engine::Attempt& attempt, Instant now) noexcept {
+  engine_.Cancel(attempt, now);
+  PassDues(attempt);
+}
+
+void DecisionApi::PassDues(const engine::Attempt& attempt) noexcept {
+  if (dues_ != nullptr) dues_->Pass(attempt);
+}
+
+void DecisionApi::Ask(Waiting& waiting) noexcept {
+  const Instant now = loop_.Now();
+  waiting.stage = Waiting::Stage::kAsking;
+  store_->Take(waiting.attempt->remote_takes(), now, now + options_.store_deadline, waiting.ticket,
+               this);
+  loop_.ArmAfter(waiting.timer, options_.store_deadline);
+}
+
+void DecisionApi::OnTaken(uint64_t ticket, std::span<const engine::TakeOutcome> outcomes) noexcept {
+  std::vector<engine::TakeOutcome> copy(outcomes.begin(), outcomes.end());
+  loop_.Post([this, ticket, copy = std::move(copy), api = std::weak_ptr(posted_to_)] {
+    if (api.expired()) return;
+    const uint64_t place = (ticket & UINT32_MAX) - kFirstPlace;
+    if (place < waiting_.size()) OnStoreAnswer(*waiting_[place], ticket, copy);
+  });
+}
+
+void DecisionApi::OnStoreAnswer(Waiting& waiting, uint64_t ticket,
+                                std::span<const engine::TakeOutcome> outcomes) noexcept {
+  const bool orphaned = waiting.stage == Waiting::Stage::kOrphaned;
+  if (ticket != waiting.ticket) return;
+  if (waiting.stage != Waiting::Stage::kAsking && !orphaned) return;
+  const Instant now = loop_.Now();
+  waiting.timer.Disarm();
+  engine::Attempt& attempt = *waiting.attempt;
+  engine_.Resume(attempt, outcomes, now);
+  PassDues(attempt);
+  if (orphaned) {
+    // Both came: the answer, then our word that nobody waits.
+    Cancel(attempt, now);
+    return Free(waiting);
+  }
+  // A check tells its caller to wait.
+  const bool waits = attempt.decision().verdict == Verdict::kWait;
+  if (!waits || waiting.caller.question == Question::kCheck) return Answer(waiting);
+  draining_ || parked_ >= base::kParkedMax ? RefuseWait(waiting) : Park(waiting);
+}
+
+void DecisionApi::AbandonTake(Waiting& waiting) noexcept {
+  if (std::exchange(waiting.given_up, true)) return;
+  store_->Abandon(waiting.ticket, true);
+  // An answer that was under way already is in the loop's queue ahead of this.
+  loop_.Post([this, &waiting, ticket = waiting.ticket, api = std::weak_ptr(posted_to_)] {
+    if (!api.expired()) OnAbandoned(waiting, ticket);
+  });
+}
+
+void DecisionApi::OnAbandoned(Waiting& waiting, uint64_t ticket) noexcept {
+  if (ticket != waiting.ticket) return;
+  if (waiting.stage == Waiting::Stage::kAsking) return OnStoreAnswer(waiting, ticket, {});
+  if (waiting.stage != Waiting::Stage::kOrphaned) return;
+  Cancel(*waiting.attempt, loop_.Now());
+  Free(waiting);
+}
+
 Duration DecisionApi::WaitMax() const noexcept {
-  return free_.empty() && waiting_.size() >= base::kParkedMax ? Duration::zero() : kNever;
+  return parked_ >= base::kParkedMax ? Duration::zero() : kNever;
 }
 
 DecisionApi::Waiting& DecisionApi::Postpone(std::unique_ptr<engine::Attempt> attempt,
-                                            http::Responder& responder) {
+                                            const Caller& caller, http::Responder& responder) {
   if (free_.empty()) {
-    waiting_.push_back(std::make_unique<Waiting>(*this));
+    waiting_.push_back(std::make_unique<Waiting>(*this, kFirstPlace + waiting_.size()));
     free_.push_back(waiting_.back().get());
   }
   Waiting& waiting = *free_.back();
   free_.pop_back();
   waiting.answer = responder.Defer(&waiting);
-  loop_.ArmAfter(waiting.timer, attempt->decision().wait);
   waiting.attempt = std::move(attempt);
+  waiting.caller = caller;
   return waiting;
 }
 
-void DecisionApi::OnWaitOver(void* waiting) noexcept {
+void DecisionApi::Park(Waiting& waiting) noexcept {
+  waiting.stage = Waiting::Stage::kParked;
+  ++parked_;
+  loop_.ArmAfter(waiting.timer, waiting.attempt->decision().wait);
+}
+
+void DecisionApi::OnTimer(void* waiting) noexcept {
   auto& over = *static_cast<Waiting*>(waiting);
-  over.api.EndWait(over);
+  over.stage == Waiting::Stage::kAsking ? over.api.AbandonTake(over) : over.api.EndWait(over);
 }
 
 void DecisionApi::OnGone(void* waiter) noexcept {
   auto& waiting = *static_cast<Waiting*>(waiter);
-  engine_.Cancel(*waiting.attempt, loop_.Now());
+  if (waiting.stage == Waiting::Stage::kAsking) {
+    waiting.stage = Waiting::Stage::kOrphaned;
+    waiting.timer.Disarm();
+    return AbandonTake(waiting);
+  }
+  Cancel(*waiting.attempt, loop_.Now());
   Free(waiting);
 }
 
 void DecisionApi::Drain() noexcept {
   draining_ = true;
   for (const auto& waiting : waiting_) {
-    if (waiting->attempt != nullptr) RefuseWait(*waiting);
+    if (waiting->stage == Waiting::Stage::kParked) RefuseWait(*waiting);
   }
 }
 
 void DecisionApi::Free(Waiting& waiting) noexcept {
+  if (waiting.stage == Waiting::Stage::kParked) --parked_;
   waiting.timer.Disarm();
+  waiting.ticket += kTicketStep;
+  waiting.stage = Waiting::Stage::kFree;
+  waiting.given_up = false;
   waiting.answer = {};
   waiting.attempt.reset();
-  waiting.time_to_live = {};
-  waiting.deny_status = 0;
   free_.push_back(&waiting);
 }
 
 void DecisionApi::EndWait(Waiting& waiting) noexcept {
+  if (waiting.caller.question == Question::kEnter) {
+    engine_.Continue(*waiting.attempt, loop_.Now());
+    PassDues(*waiting.attempt);
+  }
+  Answer(waiting);
+}
+
+void DecisionApi::Answer(Waiting& waiting) noexcept {
   const Instant now = loop_.Now();
   http::Deferred reply = waiting.answer;
   std::unique_ptr<engine::Attempt> attempt = std::move(waiting.attempt);
-  const Duration time_to_live = waiting.time_to_live;
-  const http::IpAddress peer = waiting.peer;
+  const Caller caller = waiting.caller;
   Free(waiting);
-  if (time_to_live == Duration::zero()) {
-    lines_.clear();
-    const Decision& decision = attempt->decision();
-    if (options_.refusal.rate_headers.on_success) {
-      AppendRateHeaders(decision, options_.refusal.rate_headers, lines_);
-    }
-    if (decision.degraded) AppendDegradeMark(decision, lines_);
-    return reply.Send(200, "", "", lines_);
+  json_.clear();
+  if (caller.question == Question::kAuth) {
+    WriteAuth(attempt->decision(), LaterAuth(reply, caller.deny_status), json_);
+    return reply.SendWhole(json_);
   }
-  engine_.Continue(*attempt, now);
-  const int status = FinishEnter(attempt, peer, time_to_live, now);
+  int status = 200;
+  if (caller.question == Question::kEnter) {
+    status = FinishEnter(attempt, caller, now);
+  } else {
+    AppendDecision(attempt->decision(), json_);
+  }
   reply.Send(status, status == 200 ? kJson : kProblemJson, json_, kNoStore);
 }
 
 void DecisionApi::RefuseWait(Waiting& waiting) noexcept {
-  const Instant now = loop_.Now();
   http::Deferred reply = waiting.answer;
   const Decision refused = Overload(waiting.attempt->decision());
-  const bool enter = waiting.time_to_live > Duration::zero();
-  const int deny_status = waiting.deny_status;
-  engine_.Cancel(*waiting.attempt, now);
+  const Caller caller = waiting.caller;
+  Cancel(*waiting.attempt, loop_.Now());
   Free(waiting);
   json_.clear();
-  if (enter) {
-    AppendProblemDocument(503, kEnding, json_);
-    return reply.Send(503, kProblemJson, json_, kNoStore);
+  if (caller.question == Question::kAuth) {
+    WriteAuth(refused, LaterAuth(reply, caller.deny_status), json_);
+    return reply.SendWhole(json_);
   }
-  AppendRefusal(refused, options_.refusal,
-                {.head = reply.head_only(),
-                 .close = !reply.keep_alive(),
-                 .status = deny_status,
-                 .decided_at = now,
-                 .draw = Draw(),
-                 .date = reply.date_line()},
-                json_);
-  reply.SendWhole(json_);
+  if (!draining_) {
+    AppendDecision(refused, json_);
+    return reply.Send(200, kJson, json_, kNoStore);
+  }
+  AppendProblemDocument(503, kEnding, json_);
+  reply.Send(503, kProblemJson, json_, kNoStore);
+}
+
+RefusalRequest DecisionApi::LaterAuth(const http::Deferred& reply, int deny_status) noexcept {
+  return {.head = reply.head_only(),
+          .close = !reply.keep_alive(),
+          .status = deny_status,
+          .decided_at = loop_.Now(),
+          .draw = Draw(),
+          .date = reply.date_line()};
 }
 
 void DecisionApi::OnExpireTimer(void* self) noexcept {

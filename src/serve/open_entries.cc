@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
-#include <vector>
+#include <iterator>
 
 #include "base/check.h"
 #include "base/hash.h"
@@ -41,15 +41,55 @@ std::optional<EntryId> EntryId::Parse(std::string_view text) noexcept {
   return EntryId{*high, *low};
 }
 
+void StoreDues::Pass(const engine::Attempt& attempt) noexcept {
+  for (const engine::Attempt::StoreDue& due : attempt.store_dues()) {
+    if (due.charge > 0) {
+      store_.Charge(*due.take, due.charge, loop_.Now());
+    } else {
+      store_.GiveBack(*due.take, due.receipt, loop_.Now());
+    }
+  }
+}
+
+void StoreDues::Bring(std::unique_ptr<engine::Attempt> attempt) {
+  const base::MutexLock lock(mutex_);
+  if (closed_) return;
+  brought_.push_back(std::move(attempt));
+  if (brought_.size() > 1) return;  // the loop has been told
+  // Under the lock: the loop may be gone once this is closed.
+  loop_.Post([dues = weak_from_this()] {
+    if (const auto alive = dues.lock()) alive->PassBrought();
+  });
+}
+
+void StoreDues::PassBrought() noexcept {
+  std::vector<std::unique_ptr<engine::Attempt>> brought;
+  {
+    const base::MutexLock lock(mutex_);
+    brought.swap(brought_);
+  }
+  for (const auto& attempt : brought)
+    Pass(*attempt);
+}
+
+void StoreDues::Close() noexcept {
+  {
+    const base::MutexLock lock(mutex_);
+    closed_ = true;
+  }
+  PassBrought();
+}
+
 OpenEntries::~OpenEntries() {
   const base::MutexLock lock(mutex_);
   for (auto& [id, entry] : open_) {
-    engine_.Settle(*entry.attempt, Outcome::kCancelled, std::nullopt, latest_);
+    Settle(std::move(entry), Outcome::kCancelled, std::nullopt, latest_);
   }
 }
 
 std::optional<EntryId> OpenEntries::Add(std::unique_ptr<engine::Attempt>& attempt,
-                                        const http::IpAddress& peer, Instant expires) {
+                                        const http::IpAddress& peer, Instant expires,
+                                        std::shared_ptr<StoreDues> dues) {
   FG_DCHECK(attempt->entered());
   const EntryId id{base::RandomSeed(), base::RandomSeed()};
   const base::MutexLock lock(mutex_);
@@ -59,40 +99,49 @@ std::optional<EntryId> OpenEntries::Add(std::unique_ptr<engine::Attempt>& attemp
     ++counters_.refused;
     return std::nullopt;
   }
-  const bool fresh = open_.try_emplace(id, Open{std::move(attempt), expires, peer.bytes()}).second;
+  Open entry{std::move(attempt), expires, peer.bytes(), std::move(dues)};
+  const bool fresh = open_.try_emplace(id, std::move(entry)).second;
   FG_CHECK(fresh);
   by_expiry_.emplace(expires, id);
   ++open_of_peer_[peer.bytes()];
   return id;
 }
 
-std::unique_ptr<engine::Attempt> OpenEntries::Remove(OpenMap::iterator at) {
+OpenEntries::Open OpenEntries::Remove(OpenMap::iterator at) {
   const auto mine = open_of_peer_.find(at->second.peer);
   if (--mine->second == 0) open_of_peer_.erase(mine);
   by_expiry_.erase({at->second.expires, at->first});
-  std::unique_ptr<engine::Attempt> attempt = std::move(at->second.attempt);
+  Open entry = std::move(at->second);
   open_.erase(at);
-  return attempt;
+  return entry;
+}
+
+void OpenEntries::Settle(Open entry, Outcome outcome, std::optional<int64_t> actual_cost,
+                         Instant now) {
+  engine_.Settle(*entry.attempt, outcome, actual_cost, now);
+  if (entry.dues != nullptr && !entry.attempt->store_dues().empty()) {
+    entry.dues->Bring(std::move(entry.attempt));
+  }
 }
 
 bool OpenEntries::End(EntryId id, Outcome outcome, std::optional<int64_t> actual_cost,
                       Instant now) {
-  std::unique_ptr<engine::Attempt> attempt;
+  Open entry;
   {
     const base::MutexLock lock(mutex_);
     latest_ = std::max(latest_, now);
     const auto found = open_.find(id);
     // One that is due is left to Expire: its time is over, whoever comes first.
     if (found == open_.end() || found->second.expires <= now) return false;
-    attempt = Remove(found);
+    entry = Remove(found);
     ++counters_.settled;
   }
-  engine_.Settle(*attempt, outcome, actual_cost, now);
+  Settle(std::move(entry), outcome, actual_cost, now);
   return true;
 }
 
 size_t OpenEntries::Expire(Instant now) {
-  std::vector<std::unique_ptr<engine::Attempt>> due;
+  std::vector<Open> due;
   {
     const base::MutexLock lock(mutex_);
     latest_ = std::max(latest_, now);
@@ -101,10 +150,23 @@ size_t OpenEntries::Expire(Instant now) {
     }
     counters_.expired += due.size();
   }
-  for (const auto& attempt : due) {
-    engine_.Settle(*attempt, Outcome::kCancelled, std::nullopt, now);
-  }
+  for (Open& entry : due)
+    Settle(std::move(entry), Outcome::kCancelled, std::nullopt, now);
   return due.size();
+}
+
+void OpenEntries::SettleOwing(const StoreDues& dues, Instant now) {
+  std::vector<Open> owing;
+  {
+    const base::MutexLock lock(mutex_);
+    for (auto at = open_.begin(); at != open_.end();) {
+      const auto next = std::next(at);
+      if (at->second.dues.get() == &dues) owing.push_back(Remove(at));
+      at = next;
+    }
+  }
+  for (Open& entry : owing)
+    Settle(std::move(entry), Outcome::kCancelled, std::nullopt, now);
 }
 
 OpenEntriesCounters OpenEntries::Counters() const {

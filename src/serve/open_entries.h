@@ -6,8 +6,11 @@
 //
 // Invariants
 //   (1) At most `open_max` entries are open, `per_peer_max` of one address.
-//   (2) Every entry settles exactly once: by End, by Expire, or by the destructor.
+//   (2) Every entry settles exactly once: by End, by Expire, by SettleOwing, or by the
+//       destructor.
 //   (3) An id is 128 random bits; nobody ends an entry that he was not given.
+//   (4) What an entry took from a store goes back to that one, on that one's loop,
+//       whichever thread settles it.
 //
 // Threads: any; one lock, held for a look-up and never while the engine works.
 #pragma once
@@ -22,6 +25,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "flowguard/decision.h"
 #include "flowguard/time.h"
@@ -30,7 +34,9 @@
 #include "base/mutex.h"
 #include "engine/attempt.h"
 #include "engine/engine.h"
+#include "engine/quota_store.h"
 #include "http/ip_address.h"
+#include "net/loop.h"
 
 namespace flowguard::serve {
 
@@ -45,6 +51,37 @@ struct EntryId {
   static constexpr EntryId Nothing() noexcept { return {}; }
 
   friend auto operator<=>(const EntryId&, const EntryId&) = default;
+};
+
+// The way back to the store of a loop: give-backs and charges of attempts, brought from
+// any thread and passed on by the loop's.
+class StoreDues final : public std::enable_shared_from_this<StoreDues> {
+ public:
+  // Both must live until Close has returned.
+  StoreDues(net::Loop& loop, engine::QuotaStore& store) noexcept : loop_(loop), store_(store) {}
+
+  // Passes on what an attempt owes that an engine call has just left.
+  // Threads: the loop's.
+  void Pass(const engine::Attempt& attempt) noexcept;
+
+  // Has that done by the loop, soon; after Close, by nobody.
+  // Threads: any.
+  void Bring(std::unique_ptr<engine::Attempt> attempt);
+
+  // Passes on what was brought until now.
+  // Threads: the loop's.
+  void PassBrought() noexcept;
+
+  // The same, for the last time.
+  // Threads: the loop's, or any once that one has ended.
+  void Close() noexcept;
+
+ private:
+  net::Loop& loop_;
+  engine::QuotaStore& store_;
+  base::Mutex mutex_;
+  std::vector<std::unique_ptr<engine::Attempt>> brought_ FG_GUARDED_BY(mutex_);
+  bool closed_ FG_GUARDED_BY(mutex_) = false;
 };
 
 struct OpenEntriesCounters {
@@ -67,10 +104,11 @@ class OpenEntries {
   OpenEntries& operator=(const OpenEntries&) = delete;
 
   // Keeps an admitted attempt of `peer` until `expires`.  Nothing when there is no room:
-  // the attempt stays with the caller, who cancels it.
+  // the attempt stays with the caller, who cancels it.  `dues`: of the store that the
+  // attempt took from; null: it asked none.
   // Requires: attempt->entered().
   std::optional<EntryId> Add(std::unique_ptr<engine::Attempt>& attempt, const http::IpAddress& peer,
-                             Instant expires);
+                             Instant expires, std::shared_ptr<StoreDues> dues = nullptr);
 
   // Settles an entry.  False: there is none with this id (never given, ended already,
   // or expired).
@@ -78,6 +116,9 @@ class OpenEntries {
 
   // Settles what has expired by `now` as cancelled; how many.
   size_t Expire(Instant now);
+
+  // Settles, as cancelled, all that was added with `dues`: its store is about to end.
+  void SettleOwing(const StoreDues& dues, Instant now);
 
   [[nodiscard]] OpenEntriesCounters Counters() const;
 
@@ -87,11 +128,13 @@ class OpenEntries {
     std::unique_ptr<engine::Attempt> attempt;
     Instant expires;
     Peer peer;
+    std::shared_ptr<StoreDues> dues;
   };
   using OpenMap = std::map<EntryId, Open>;
 
   // Forgets an entry; what it held is the caller's to settle.
-  std::unique_ptr<engine::Attempt> Remove(OpenMap::iterator at) FG_REQUIRES(mutex_);
+  Open Remove(OpenMap::iterator at) FG_REQUIRES(mutex_);
+  void Settle(Open entry, Outcome outcome, std::optional<int64_t> actual_cost, Instant now);
 
   engine::Engine& engine_;
   const size_t open_max_;

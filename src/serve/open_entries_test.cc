@@ -8,6 +8,9 @@
 #include <gtest/gtest.h>
 
 #include "serve/request_view.h"
+#include "testing/fake_quota_store.h"
+#include "testing/manual_clock.h"
+#include "testing/rules.h"
 
 namespace flowguard::serve {
 namespace {
@@ -17,6 +20,32 @@ using std::chrono::seconds;
 constexpr Instant kStart{std::chrono::hours(100)};
 const http::IpAddress kPeer = *http::IpAddress::Parse("192.0.2.1");
 const http::IpAddress kOther = *http::IpAddress::Parse("192.0.2.2");
+
+// Enters through a store that answers at once.
+class Enters final : public engine::TakeSink {
+ public:
+  Enters(engine::Engine& engine, engine::QuotaStore& store) : engine_(engine), store_(store) {}
+
+  std::unique_ptr<engine::Attempt> Enter() {
+    NamedRequestView view({}, 64);
+    view.resource = "x";
+    auto attempt = std::make_unique<engine::Attempt>();
+    EXPECT_EQ(engine_.Begin(*attempt, view, engine::Mode::kEnter, kStart), engine::Step::kRemote);
+    store_.Take(attempt->remote_takes(), kStart, kStart, 0, this);
+    engine_.Resume(*attempt, outcomes_, kStart);
+    EXPECT_TRUE(attempt->entered());
+    return attempt;
+  }
+  void OnTaken(uint64_t /*ticket*/,
+               std::span<const engine::TakeOutcome> outcomes) noexcept override {
+    outcomes_.assign(outcomes.begin(), outcomes.end());
+  }
+
+ private:
+  engine::Engine& engine_;
+  engine::QuotaStore& store_;
+  std::vector<engine::TakeOutcome> outcomes_;
+};
 
 // An engine with one concurrency rule, and entries over it.
 class Fixture : public ::testing::Test {
@@ -153,6 +182,45 @@ TEST_F(OpenEntriesTest, RacingEndsAndExpiriesSettleEachEntryOnce) {
   const OpenEntriesCounters counters = entries_.Counters();
   EXPECT_EQ(counters.settled + counters.expired, 400u);
   EXPECT_EQ(counters.open, 0u);
+}
+
+// The loop's store is used by its thread alone, however many threads end its entries.
+TEST(StoreDuesTest, WhatManyThreadsBringIsPassedOnOnceByTheLoop) {
+  engine::EngineOptions options;
+  options.remote_allowed = true;
+  const auto engine = engine::Engine::Create(options).value();
+  RuleSet set;
+  set.rules = {flowguard::testing::SharedRule("shared", 1'000, std::chrono::hours(1))};
+  set.rules[0].cost = {.reserve = 2, .settle = "", .max_debt = 0};
+  ASSERT_TRUE(engine->Load(set).ok());
+  const flowguard::testing::ManualClock clock;
+  const auto loop = net::Loop::Create(clock).value();
+  flowguard::testing::FakeQuotaStore store;
+  OpenEntries entries(*engine, 1'000, 1'000);
+  const auto dues = std::make_shared<StoreDues>(*loop, store);
+  Enters enters(*engine, store);
+  std::vector<EntryId> ids;
+  for (int i = 0; i < 300; ++i) {
+    auto attempt = enters.Enter();
+    ids.push_back(entries.Add(attempt, kPeer, kStart + seconds(9), dues).value());
+  }
+  ASSERT_EQ(store.Held(), 600);
+
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([&] {
+      for (const EntryId& id : ids)
+        entries.End(id, Outcome::kOk, 1, kStart);
+    });
+  }
+  for (int i = 0; i < 100; ++i)
+    loop->RunOnce(Duration::zero());
+  for (std::thread& thread : threads)
+    thread.join();
+  loop->RunOnce(Duration::zero());
+
+  EXPECT_EQ(store.Held(), 300);
+  dues->Close();
 }
 
 }  // namespace
