@@ -214,6 +214,14 @@ class Builder {
   PathStatus status_ = PathStatus::kOk;
 };
 
+// Where case is folded, the upstream is said not to tell case either.
+bool SameBut(std::string_view normal, std::string_view given, bool fold_case) noexcept {
+  return std::equal(normal.begin(), normal.end(), given.begin(), given.end(),
+                    [fold_case](char a, char b) {
+                      return a == b || (fold_case && b >= 'A' && b <= 'Z' && a == b - 'A' + 'a');
+                    });
+}
+
 }  // namespace
 
 NormalisedPath NormalisePath(std::string_view target, const PathOptions& options,
@@ -237,7 +245,7 @@ NormalisedPath NormalisePath(std::string_view target, const PathOptions& options
   Builder builder(options, buffer);
   result.status = builder.Run(path);
   if (result.status == PathStatus::kOk) result.path = builder.path();
-  result.as_it_came = result.path == path;
+  result.as_it_came = SameBut(result.path, path, options.fold_case);
   return result;
 }
 

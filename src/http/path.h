@@ -55,7 +55,8 @@ struct NormalisedPath {
   PathStatus status = PathStatus::kBad;
   std::string_view path;   // begins with '/'; or "*".  A view of the target or the buffer
   std::string_view query;  // raw, without '?'; a view of the target
-  // The target's own path is `path` already: every reader takes it for the same one.
+  // The target's own path is `path` already, but for folded case: every reader takes it for
+  // the same one.
   bool as_it_came = false;
 };
 
