@@ -97,6 +97,10 @@ void AddRun(CLI::App& app, RunFlags& flags) {
   run.add_option("--state-bytes", flags.state_bytes,
                  "Memory of the states that are larger than a cell (64MiB)")
       ->option_text("SIZE");
+  run.add_option("--store", flags.store,
+                 "Where shared rules count: redis://HOST:PORT, rediss://, unix://PATH, "
+                 "redis-sentinel://, redis-cluster://")
+      ->option_text("URL");
   run.add_option("--log-level", flags.log_level, "debug, info (default), warn or error")
       ->option_text("LEVEL");
 }
@@ -188,6 +192,7 @@ void ApplyEnvironment(RunFlags& flags) {
   one(flags.cells, "FLOWGUARD_CELLS");
   one(flags.state_bytes, "FLOWGUARD_STATE_BYTES");
   one(flags.log_level, "FLOWGUARD_LOG_LEVEL");
+  one(flags.store, "FLOWGUARD_STORE");
   list(flags.upstreams, "FLOWGUARD_UPSTREAM");
   list(flags.limits, "FLOWGUARD_LIMIT");
 }

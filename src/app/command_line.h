@@ -27,6 +27,7 @@ struct RunFlags {
   std::optional<std::string> cells;
   std::optional<std::string> state_bytes;
   std::optional<std::string> log_level;
+  std::optional<std::string> store;
   std::optional<std::vector<std::string>> upstreams;
   std::optional<std::vector<std::string>> limits;
 };

@@ -476,11 +476,11 @@ path: {{case_insensitive: true}}
 exempt: [/Healthz]
 rules:
   - name: login
-    on: /Login/{{User}}
+    on: {{route: "/Login/{{User}}"}}
     by: ["path:User"]
     limit: 1/h
   - name: health
-    on: /healthz
+    on: {{route: "/healthz"}}
     limit: 0/s
 """)
         guard = self.guard("--config", config, doors=("gateway",))

@@ -18,6 +18,7 @@
 #include "base/try.h"
 #include "engine/attempt.h"
 #include "engine/engine.h"
+#include "engine/quota_store.h"
 #include "http/ip_address.h"
 #include "serve/decision_json.h"
 #include "serve/rate_headers.h"
@@ -145,13 +146,32 @@ Result<RuleSet> ReadRules(const ExplainFlags& flags) {
   return std::move(parsed.rules);
 }
 
+// What a store would answer where nobody has taken anything.
+engine::TakeOutcome FreshOutcome(const engine::RemoteTake& take) {
+  const int64_t limit = take.config.burst > 0 ? take.config.burst : take.config.rate.limit;
+  engine::TakeOutcome outcome;
+  outcome.numbers.limit = limit;
+  outcome.numbers.allowed = take.cost <= limit;
+  outcome.numbers.remaining = outcome.numbers.allowed ? limit - take.cost : limit;
+  if (!outcome.numbers.allowed) outcome.numbers.retry_after = kNever;
+  outcome.status = outcome.numbers.allowed ? engine::TakeOutcome::Status::kTaken
+                                           : engine::TakeOutcome::Status::kRefused;
+  return outcome;
+}
+
 Result<Explained> Ask(const RuleSet& rules, const Request& request, Instant now) {
-  FG_ASSIGN_OR_RETURN(const std::unique_ptr<engine::Engine> engine, engine::Engine::Create({}));
+  FG_ASSIGN_OR_RETURN(const std::unique_ptr<engine::Engine> engine,
+                      engine::Engine::Create({.remote_allowed = true}));
   FG_RETURN_IF_ERROR(engine->Load(rules));
   Explained explained;
   explained.rules = engine->Explain(*request.view, now);
   engine::Attempt attempt;
-  engine->Begin(attempt, *request.view, engine::Mode::kCheck, now);
+  if (engine->Begin(attempt, *request.view, engine::Mode::kCheck, now) == engine::Step::kRemote) {
+    std::vector<engine::TakeOutcome> outcomes;
+    for (const engine::RemoteTake& take : attempt.remote_takes())
+      outcomes.push_back(FreshOutcome(take));
+    engine->Resume(attempt, outcomes, now);
+  }
   explained.verdict = attempt.decision();
   // The texts of the decision live in the engine, which ends here.
   explained.verdict.rule = nullptr;

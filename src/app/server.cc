@@ -27,6 +27,8 @@ Result<std::unique_ptr<Server>> Server::Create(Settings settings, const Clock& c
   FG_ASSIGN_OR_RETURN(std::unique_ptr<net::Loop> control, net::Loop::Create(clock));
   engine::EngineOptions options;
   options.cell_capacity = settings.cells;
+  options.remote_allowed = settings.store.has_value();
+  options.fallback_nodes = settings.store ? settings.store->nodes : 0;
   options.state_bytes = settings.state_bytes;
   FG_ASSIGN_OR_RETURN(std::unique_ptr<engine::Engine> engine, engine::Engine::Create(options));
   std::unique_ptr<Server> server(
@@ -70,7 +72,7 @@ Result<void> Server::OpenWorkers(OpenDoors& doors) {
   std::optional<net::Address> decisions = settings_.decisions;
   for (int i = 0; i < settings_.workers; ++i) {
     FG_ASSIGN_OR_RETURN(std::unique_ptr<Worker> worker,
-                        Worker::Create(settings_, *engine_, entries_, clock_));
+                        Worker::Create(settings_, *engine_, entries_, clock_, i));
     const bool first = i == 0;
     if (gateway) {
       if (first) {
@@ -112,9 +114,16 @@ Result<void> Server::OpenAdmin(OpenDoors& doors) {
   door_metrics_ = std::make_unique<DoorMetrics>(std::move(doors_shown), std::move(gateways),
                                                 settings_.decisions ? &entries_ : nullptr);
   admin::AdminSubject& subject = *this;
-  admin_api_ = std::make_unique<admin::AdminApi>(
-      subject, std::vector<observe::MetricsSource*>{&engine_metrics_, &rules_, door_metrics_.get(),
-                                                    &process_metrics_});
+  std::vector<observe::MetricsSource*> sources{&engine_metrics_, &rules_, door_metrics_.get(),
+                                               &process_metrics_};
+  if (settings_.store) {
+    std::vector<const WorkerStore*> stores;
+    for (const auto& worker : workers_)
+      stores.push_back(worker->store());
+    store_metrics_ = std::make_unique<StoreMetrics>(std::move(stores));
+    sources.push_back(store_metrics_.get());
+  }
+  admin_api_ = std::make_unique<admin::AdminApi>(subject, std::move(sources));
   admin_server_ = std::make_unique<HandlerServer>(*control_, http::ServerOptions{}, *admin_api_);
   FG_RETURN_IF_ERROR(net::Listener::CheckFree(*settings_.admin));
   FG_ASSIGN_OR_RETURN(const net::Address bound, admin_server_->server().Listen(*settings_.admin));
@@ -189,6 +198,14 @@ admin::Readiness Server::CheckReadiness() {
   readiness.checks.emplace_back("drain", draining_ ? "draining" : "no");
   readiness.checks.emplace_back(
       "rules", rules_.last_error().empty() ? "loaded" : "loaded; the last reload failed");
+  if (settings_.store) {
+    const bool away = std::any_of(workers_.begin(), workers_.end(), [](const auto& worker) {
+      const WorkerStore& store = *worker->store();
+      return store.status().places_away > 0 || store.metrics().connected.value() == 0;
+    });
+    readiness.checks.emplace_back("store",
+                                  away ? "away; rules follow on_store_failure" : "answers");
+  }
   return readiness;
 }
 

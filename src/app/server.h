@@ -25,6 +25,7 @@
 #include "app/rule_keeper.h"
 #include "app/settings.h"
 #include "app/signals.h"
+#include "app/store_metrics.h"
 #include "app/worker.h"
 #include "engine/engine.h"
 #include "net/loop.h"
@@ -85,6 +86,7 @@ class Server final : private admin::AdminSubject {
   observe::EngineMetrics engine_metrics_;
   observe::ProcessMetrics process_metrics_;
   std::unique_ptr<DoorMetrics> door_metrics_;
+  std::unique_ptr<StoreMetrics> store_metrics_;
   std::unique_ptr<admin::AdminApi> admin_api_;
   std::unique_ptr<HandlerServer> admin_server_;
   std::unique_ptr<SignalWatch> signals_;

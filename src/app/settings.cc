@@ -81,6 +81,11 @@ Result<void> ReadNumbers(const RunFlags& flags, RunOptions& options) {
     if (!bytes.ok()) return Fault("--state-bytes", *flags.state_bytes, bytes.fault().message);
     options.state_bytes = static_cast<size_t>(*bytes);
   }
+  if (flags.store) {
+    auto store = quota::redis::ParseUrl(*flags.store);
+    if (!store.ok()) return Error::InvalidArgument("--store: " + store.error().message);
+    options.store = std::move(store).value();
+  }
   if (flags.log_level) {
     FG_ASSIGN_OR_RETURN(options.log_level, ReadLogLevel(*flags.log_level));
   }
@@ -239,6 +244,31 @@ void FindRules(const RunOptions& options, const ServerConfig& config, Settings& 
   }
 }
 
+// What --store names goes before the file's address; the other fields are the file's.
+Result<void> FindStore(const RunOptions& options, const ServerConfig& config, Settings& settings) {
+  if (!options.store && !config.store) return {};
+  StoreSettings store;
+  if (config.store) {
+    store.deadline = config.store->deadline;
+    store.nodes = config.store->nodes;
+  }
+  if (options.store) {
+    store.redis = *options.store;
+  } else {
+    auto redis = quota::redis::ParseUrl(config.store->redis);
+    if (!redis.ok()) {
+      return Error::InvalidArgument(options.config_path +
+                                    ": store: redis: " + redis.error().message);
+    }
+    store.redis = std::move(redis).value();
+  }
+  store.node_name = MakeNodeName();
+  settings.gateway_options.store_deadline = store.deadline;
+  settings.decision_options.store_deadline = store.deadline;
+  settings.store = std::move(store);
+  return {};
+}
+
 int CoreCount() {
   return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
 }
@@ -273,16 +303,11 @@ Result<Settings> MakeSettings(const RunOptions& options) {
     FG_ASSIGN_OR_RETURN(parsed, LoadConfig(options.config_path));
   }
   const ServerConfig& config = parsed.config;
-  if (config.store) {
-    return Error{ErrorCode::kUnimplemented,
-                 options.config_path +
-                     ": store: counters outside the process are not supported; "
-                     "remove it, and `scope: shared` from rules"};
-  }
   Settings settings;
   settings.warnings = std::move(parsed.warnings);
   FG_RETURN_IF_ERROR(OpenDoors(options, config, settings));
   FindRules(options, config, settings);
+  FG_RETURN_IF_ERROR(FindStore(options, config, settings));
   settings.rules.fold_case = config.path.case_insensitive;
   const int workers = options.workers.value_or(config.workers);
   settings.workers = workers > 0 ? workers : CoreCount();

@@ -13,6 +13,7 @@
 #include "flowguard/time.h"
 
 #include "app/command_line.h"
+#include "app/worker_store.h"
 #include "base/log.h"
 #include "dialects/config_yaml.h"
 #include "http/server.h"
@@ -39,6 +40,7 @@ struct Settings {
 
   RuleOrigin rules;
   int workers = 1;
+  std::optional<StoreSettings> store;  // of shared rules
   size_t cells = 0;
   size_t state_bytes = 0;
   Duration drain_timeout{};
@@ -63,6 +65,7 @@ struct RunOptions {
   std::optional<base::LogLevel> log_level;
   std::optional<std::vector<std::string>> upstreams;
   std::vector<Rule> limits;
+  std::optional<quota::redis::Options> store;
 };
 
 // Errors: kInvalidArgument naming the flag: a fault of usage.

@@ -13,9 +13,15 @@ HandlerServer::HandlerServer(net::Loop& loop, const http::ServerOptions& options
     : service_(handler, base::kDecisionBodyBytesMax), server_(loop, options, service_) {}
 
 Result<std::unique_ptr<Worker>> Worker::Create(const Settings& settings, engine::Engine& engine,
-                                               serve::OpenEntries& entries, const Clock& clock) {
+                                               serve::OpenEntries& entries, const Clock& clock,
+                                               int number) {
   FG_ASSIGN_OR_RETURN(std::unique_ptr<net::Loop> loop, net::Loop::Create(clock));
-  return std::unique_ptr<Worker>(new Worker(settings, engine, entries, std::move(loop)));
+  std::unique_ptr<Worker> worker(new Worker(settings, engine, entries, std::move(loop)));
+  if (settings.store) {
+    FG_ASSIGN_OR_RETURN(worker->store_,
+                        WorkerStore::Create(*worker->loop_, engine, *settings.store, number));
+  }
+  return worker;
 }
 
 Worker::Worker(const Settings& settings, engine::Engine& engine, serve::OpenEntries& entries,
@@ -26,21 +32,31 @@ Worker::Worker(const Settings& settings, engine::Engine& engine, serve::OpenEntr
       loop_(std::move(loop)),
       drain_timer_(&Worker::OnDrainTimer, this) {}
 
+// The doors end before the store that they give back to.
 Worker::~Worker() {
   Stop();
+  decision_server_ = nullptr;
+  decision_api_ = nullptr;
+  gateway_ = nullptr;
+  store_ = nullptr;
 }
 
 Result<net::Address> Worker::OpenGateway(const net::Address& address) {
-  gateway_ = std::make_unique<serve::Gateway>(*loop_, engine_, settings_.gateway_options);
+  gateway_ =
+      std::make_unique<serve::Gateway>(*loop_, engine_, settings_.gateway_options, QuotaStore());
   return gateway_->Listen(address);
 }
 
 Result<net::Address> Worker::OpenDecisions(const net::Address& address) {
-  decision_api_ =
-      std::make_unique<serve::DecisionApi>(*loop_, engine_, entries_, settings_.decision_options);
+  decision_api_ = std::make_unique<serve::DecisionApi>(*loop_, engine_, entries_,
+                                                       settings_.decision_options, QuotaStore());
   decision_server_ =
       std::make_unique<HandlerServer>(*loop_, settings_.gateway_options.server, *decision_api_);
   return decision_server_->server().Listen(address);
+}
+
+engine::QuotaStore* Worker::QuotaStore() noexcept {
+  return store_ == nullptr ? nullptr : &store_->store();
 }
 
 const http::ServerCounters* Worker::decision_counters() const noexcept {
@@ -59,6 +75,9 @@ uint64_t Worker::cut_off() const noexcept {
 }
 
 void Worker::Start() {
+  if (store_ != nullptr) {
+    loop_->Post([this] { store_->Open(); });
+  }
   thread_ = std::thread([this] { loop_->Run(); });
 }
 
@@ -76,11 +95,22 @@ void Worker::Drain(Duration grace) {
 void Worker::LookDrained() {
   const bool done = (gateway_ == nullptr || gateway_->drained()) &&
                     (decision_server_ == nullptr || decision_server_->server().drained());
-  if (done) {
+  if (done && StoreClosed()) {
     drained_.store(true, std::memory_order_release);
   } else {
     loop_->ArmAfter(drain_timer_, kDrainLook);
   }
+}
+
+// The store goes last: it takes what requests give back.
+bool Worker::StoreClosed() {
+  if (store_ == nullptr) return true;
+  if (!store_closing_) {
+    if (decision_api_ != nullptr) decision_api_->EndEntries();
+    store_->Close();
+  }
+  store_closing_ = true;
+  return store_->quiet();
 }
 
 void Worker::OnDrainTimer(void* self) noexcept {

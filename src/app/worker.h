@@ -13,6 +13,7 @@
 #include "flowguard/result.h"
 
 #include "app/settings.h"
+#include "app/worker_store.h"
 #include "engine/engine.h"
 #include "http/handler_service.h"
 #include "http/server.h"
@@ -39,7 +40,8 @@ class Worker {
  public:
   // `settings`, `engine`, `entries` and `clock` must outlive the worker.
   static Result<std::unique_ptr<Worker>> Create(const Settings& settings, engine::Engine& engine,
-                                                serve::OpenEntries& entries, const Clock& clock);
+                                                serve::OpenEntries& entries, const Clock& clock,
+                                                int number);
   ~Worker();
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
@@ -62,6 +64,7 @@ class Worker {
   // Null for a shut door.  Threads: the counters may be read from any.
   [[nodiscard]] const serve::Gateway* gateway() const noexcept { return gateway_.get(); }
   [[nodiscard]] const http::ServerCounters* decision_counters() const noexcept;
+  [[nodiscard]] const WorkerStore* store() const noexcept { return store_.get(); }
 
  private:
   static constexpr Duration kDrainLook = std::chrono::milliseconds(5);
@@ -69,16 +72,20 @@ class Worker {
   Worker(const Settings& settings, engine::Engine& engine, serve::OpenEntries& entries,
          std::unique_ptr<net::Loop> loop);
   void LookDrained();
+  [[nodiscard]] bool StoreClosed();
+  [[nodiscard]] engine::QuotaStore* QuotaStore() noexcept;
   static void OnDrainTimer(void* self) noexcept;
 
   const Settings& settings_;
   engine::Engine& engine_;
   serve::OpenEntries& entries_;
   std::unique_ptr<net::Loop> loop_;
+  std::unique_ptr<WorkerStore> store_;
   std::unique_ptr<serve::Gateway> gateway_;
   std::unique_ptr<serve::DecisionApi> decision_api_;
   std::unique_ptr<HandlerServer> decision_server_;
   net::Timer drain_timer_;
+  bool store_closing_ = false;
   std::atomic<bool> drained_{false};
   std::thread thread_;
 };

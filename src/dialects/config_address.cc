@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dialects/config_address.h"
 
+#include <algorithm>
+#include <array>
+
 #include "dialects/quantities.h"
 #include "text/node.h"
 
@@ -72,12 +75,15 @@ std::string UpstreamFault(std::string_view text) {
 }
 
 std::string RedisFault(std::string_view text) {
-  constexpr std::string_view kScheme = "redis://";
-  if (text.substr(0, kScheme.size()) == kScheme &&
-      IsHostAndPort(text.substr(kScheme.size()), Port::kOptional, 1)) {
-    return {};
-  }
-  return Quote(text) + " is no Redis address; write redis://host:port";
+  constexpr std::array<std::string_view, 7> kSchemes = {
+      "redis://",           "rediss://",        "unix://",          "redis-sentinel://",
+      "rediss-sentinel://", "redis-cluster://", "rediss-cluster://"};
+  const bool known = std::any_of(kSchemes.begin(), kSchemes.end(), [text](std::string_view scheme) {
+    return text.starts_with(scheme) && text.size() > scheme.size();
+  });
+  if (known) return {};
+  return "this is no Redis address; write redis://host:port, rediss:// for TLS, unix:///path, "
+         "redis-sentinel://host,host/master or redis-cluster://host,host";
 }
 
 }  // namespace flowguard::dialects

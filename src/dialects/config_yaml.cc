@@ -152,7 +152,7 @@ constexpr Field<StoreConfig> kStoreFields[] = {
     {"deadline", [](const Value& v, StoreConfig& c) { ReadTime(v, kStoreDeadline, c.deadline); }},
     {"nodes",
      [](const Value& v, StoreConfig& c) {
-       ReadSmallInteger(v, {1, 100'000}, c.nodes);
+       ReadSmallInteger(v, {1, base::kNodesMax}, c.nodes);
      }},
 };
 

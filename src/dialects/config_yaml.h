@@ -44,9 +44,9 @@ struct ClientIpConfig {
 
 // Shared limits: where their counters live.
 struct StoreConfig {
-  std::string redis;  // "redis://host:port"
+  std::string redis;  // "redis://host:port", ...; what follows the scheme is the client's to read
   Duration deadline = std::chrono::milliseconds(20);
-  int nodes = 1;  // processes that share a limit; the local share of each is 1/nodes
+  int nodes = 0;  // processes that share a limit, until the store has counted; 0: not known
 };
 
 enum class RateLimitHeaders : uint8_t { kOff, kDraft10, kX, kBoth };

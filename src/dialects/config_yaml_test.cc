@@ -141,7 +141,8 @@ TEST(ParseConfigTest, AddressesAreCheckedAtTheirPlace) {
             "[\"http://127.0.0.1:3000\"]");
   EXPECT_EQ(
       ErrorOf("store: {redis: \"http://x\"}\n"),
-      "flowguard.yaml:1:16: redis: \"http://x\" is no Redis address; write redis://host:port");
+      "flowguard.yaml:1:16: redis: this is no Redis address; write redis://host:port, rediss:// "
+      "for TLS, unix:///path, redis-sentinel://host,host/master or redis-cluster://host,host");
   EXPECT_EQ(ErrorOf("store: {}\n"),
             "flowguard.yaml:1:8: store: redis is missing; write redis: \"redis://127.0.0.1:6379\"");
   EXPECT_EQ(ErrorOf("client_ip: {trusted_proxies: [10.0.0.0/8, proxy.example]}\n"),

@@ -43,9 +43,9 @@ struct Shapes {
 // The numbers that a cell is decided by.
 struct LiveSpec {
   std::optional<limit::AnySpec> spec;  // limit rules
-  limit::Config config;     // shared concurrency: rate.limit slots, rate.window their expiry
-  int64_t concurrency = 0;  // concurrency rules
-  Duration window{};        // in which the limit comes back; 0: concurrency
+  limit::Config config;            // shared concurrency: rate.limit slots, rate.window their expiry
+  int64_t concurrency = 0;         // concurrency rules
+  Duration window{};               // in which the limit comes back; 0: concurrency
   const Shapes* shapes = nullptr;  // of states of more than one word; holds this one
 };
 
