@@ -87,7 +87,9 @@ def main():
     entries = json.loads((BUILD / "compile_commands.json").read_text())
     sources = {}
     for entry in entries:  # packages list the objects of libraries again
-        sources.setdefault(pathlib.Path(entry["file"]), entry)
+        source = pathlib.Path(entry["file"])
+        if BUILD not in source.parents:  # what the build writes is not there yet
+            sources.setdefault(source, entry)
     tests = {source for source in sources if IS_TEST.search(source.read_text())}
     standing = included_first(sources.keys() - tests)
     for_tests = precompile(sources[min(tests)])

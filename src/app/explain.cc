@@ -44,8 +44,8 @@ class ExplainedRequest final : public engine::RequestView {
     return value.data() == nullptr && http_ != nullptr ? http_->Value(dimension, scratch) : value;
   }
 
-  std::string_view WholeAddress(const rules::Dimension& dimension,
-                                std::span<char> scratch) const noexcept override {
+  [[nodiscard]] std::string_view WholeAddress(const rules::Dimension& dimension,
+                                              std::span<char> scratch) const noexcept override {
     const std::string_view value = named_.WholeAddress(dimension, scratch);
     return value.data() == nullptr && http_ != nullptr ? http_->WholeAddress(dimension, scratch)
                                                        : value;

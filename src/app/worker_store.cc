@@ -25,8 +25,8 @@ std::string MakeNodeName() {
   std::array<char, 256> host{};
   if (gethostname(host.data(), host.size() - 1) != 0) host[0] = '\0';
   std::array<char, 17> number{};
-  std::snprintf(number.data(), number.size(), "%016llx",
-                static_cast<unsigned long long>(base::RandomSeed()));
+  (void)std::snprintf(number.data(), number.size(), "%016llx",
+                      static_cast<unsigned long long>(base::RandomSeed()));
   return std::string(host.data()).substr(0, kHostBytesMax) + "-" + number.data();
 }
 

@@ -40,7 +40,7 @@ TEST(ReadCountTest, TakesDigitsWithUnderscores) {
 
 TEST(ReadBytesTest, TakesBytesAndBinaryUnits) {
   constexpr CountBounds kBounds = {1024, int64_t{1} << 40};
-  const auto fault = [](std::string_view text) {
+  const auto fault = [&](std::string_view text) {
     const auto read = ReadBytes(text, kBounds);
     return read.ok() ? "ok" : read.fault().message;
   };

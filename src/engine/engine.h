@@ -56,8 +56,8 @@ class RequestView {
 
   // The same of a dimension of kind ip, where Value groups clients by a part of the
   // address: all of it, for lists of addresses.
-  virtual std::string_view WholeAddress(const rules::Dimension& dimension,
-                                        std::span<char> scratch) const noexcept {
+  [[nodiscard]] virtual std::string_view WholeAddress(const rules::Dimension& dimension,
+                                                      std::span<char> scratch) const noexcept {
     return Value(dimension, scratch);
   }
 

@@ -129,7 +129,8 @@ TEST_F(CellKeyTest, AllOfALongKeyCounts) {
   options.state_bytes = base::kStateBytesMin;
   options.remote_allowed = true;
   std::set<std::string> keys;
-  for (const uint64_t seed : {1, 2}) {  // of a process: every process has the same names
+  for (const uint64_t seed :
+       {uint64_t{1}, uint64_t{2}}) {  // of a process: every process has the same names
     options.hash_seed = seed;
     auto engine = engine::Engine::Create(options);
     ASSERT_TRUE(engine.ok());

@@ -34,7 +34,7 @@ class KnownCells {
   void Unpin(KnownCell& cell) noexcept;
 
  private:
-  KnownCell* Find(const base::Hash128& id) const noexcept;
+  [[nodiscard]] KnownCell* Find(const base::Hash128& id) const noexcept;
   KnownCell* Room() noexcept;
   void Fill(KnownCell& cell, const base::Hash128& id, const engine::RemoteTake& take, int shard);
   void Unlink(KnownCell& cell) noexcept;

@@ -39,7 +39,7 @@ class Simulation;
 // A node's connection to the server.
 class Link final : public CellServer {
  public:
-  Link(Simulation& simulation, int node) : simulation_(simulation), node_(node) {}
+  explicit Link(Simulation& simulation) : simulation_(simulation) {}
   void Call(std::span<const CellCall> calls, bool together, Instant deadline, uint64_t ticket,
             CellSink* sink) noexcept override;
   [[nodiscard]] uint32_t PlaceOf(std::string_view) const noexcept override { return 0; }
@@ -51,7 +51,6 @@ class Link final : public CellServer {
  private:
   friend class Simulation;
   Simulation& simulation_;
-  int node_;
 };
 
 class NodeLoop final : public StoreLoop {
@@ -78,8 +77,7 @@ class NodeLoop final : public StoreLoop {
 
 // One life of a node.
 struct Node {
-  explicit Node(Simulation& simulation, World& world, int number)
-      : loop(world), link(simulation, number) {}
+  Node(Simulation& simulation, World& world) : loop(world), link(simulation) {}
   NodeLoop loop;
   Link link;
   std::unique_ptr<engine::Engine> engine;
@@ -275,7 +273,7 @@ void Simulation::Draw(uint64_t seed) {
 
 void Simulation::Start(int number) {
   if (static_cast<size_t>(number) >= nodes_.size()) nodes_.resize(static_cast<size_t>(number) + 1);
-  lives_.push_back(std::make_unique<Node>(*this, world_, number));
+  lives_.push_back(std::make_unique<Node>(*this, world_));
   Node& node = *lives_.back();
   engine::EngineOptions engine_options;
   engine_options.cell_capacity = 64;
@@ -505,7 +503,9 @@ void Simulation::CheckEnd() {
     }
   }
   for (const std::unique_ptr<Node>& node : lives_) {
-    for (const auto& [name, admitted] : node->by_share) {
+    for (const auto& by_rule : node->by_share) {
+      const std::string& name = by_rule.first;
+      const auto& admitted = by_rule.second;
       if (setting_.give_back > 0) continue;
       const Rule& shared = *std::find_if(setting_.rules.begin(), setting_.rules.end(),
                                          [&](const Rule& one) { return one.name == name; });

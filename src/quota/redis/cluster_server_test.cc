@@ -16,11 +16,11 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using testing::RedisServer;
 
-constexpr int kMasters = 3;
+constexpr size_t kMasters = 3;
 
 struct ClusterServerTest : RealServerTest {
   void SetUp() override {
-    for (int i = 0; i < kMasters; ++i) {
+    for (size_t i = 0; i < kMasters; ++i) {
       RedisServer::Setup setup;
       setup.arguments = {"--cluster-enabled",      "yes",
                          "--cluster-port",         std::to_string(testing::FreePort()),
@@ -57,8 +57,8 @@ struct ClusterServerTest : RealServerTest {
     Make(Url());
     ASSERT_TRUE(WaitUntil([&] { return metrics->topology_refreshes.value() != 0; }));
   }
-  [[nodiscard]] static int MasterOf(const std::string& key) {
-    return static_cast<int>(SlotOf(key) * kMasters / kSlots);
+  [[nodiscard]] static size_t MasterOf(const std::string& key) {
+    return SlotOf(key) * kMasters / kSlots;
   }
 
   std::array<std::unique_ptr<RedisServer>, kMasters> masters;
@@ -94,8 +94,8 @@ TEST_F(ClusterServerTest, ASlotMovesUnderLoad) {
   MakeAndWait();
   const std::string tag = "{foo}";
   const std::string slot = std::to_string(SlotOf(tag));
-  const int from = MasterOf("foo");
-  const int to = (from + 1) % kMasters;
+  const size_t from = MasterOf("foo");
+  const size_t to = (from + 1) % kMasters;
   constexpr int kKeys = 20;
   uint64_t ticket = 0;
   const auto load = [&] {
@@ -118,7 +118,7 @@ TEST_F(ClusterServerTest, ASlotMovesUnderLoad) {
   }
   ASSERT_TRUE(WaitUntil([&] { return log.replies.size() == ticket; }));
   EXPECT_GT(metrics->redirects.value(), 0U);
-  for (const int at : {to, from, (to + 1) % kMasters})
+  for (const size_t at : {to, from, (to + 1) % kMasters})
     masters[at]->Ask({"CLUSTER", "SETSLOT", slot, "NODE", ids[to]});
   for (int round = 0; round < 20; ++round)
     load();

@@ -44,7 +44,7 @@ class Certificates {
 };
 
 struct TlsServerTest : RealServerTest {
-  RedisServer::Setup Setup(const std::string& clients) {
+  RedisServer::Setup ServerSetup(const std::string& clients) {
     RedisServer::Setup setup;
     setup.plain = false;
     setup.arguments = {"--tls-port",         std::to_string(port),
@@ -71,7 +71,7 @@ struct TlsServerTest : RealServerTest {
 };
 
 TEST_F(TlsServerTest, TheServersCertificateIsChecked) {
-  RedisServer server(Setup("no"));
+  RedisServer server(ServerSetup("no"));
   Make(Url(Ca("ca.pem")));
   EXPECT_TRUE(Connects());
   // More than a record of TLS, in both directions.
@@ -95,7 +95,7 @@ TEST_F(TlsServerTest, TheServersCertificateIsChecked) {
 }
 
 TEST_F(TlsServerTest, TheServerMayAskForOurs) {
-  RedisServer server(Setup("yes"));
+  RedisServer server(ServerSetup("yes"));
   const std::string ours =
       "&tls_cert=" + files.Path("client.pem") + "&tls_key=" + files.Path("client.key");
   Make(Url(Ca("ca.pem") + ours));
@@ -112,7 +112,7 @@ TEST_F(TlsServerTest, AServerWithoutTlsIsNoServer) {
 }
 
 TEST_F(TlsServerTest, IsBackAfterARestart) {
-  RedisServer server(Setup("no"));
+  RedisServer server(ServerSetup("no"));
   Make(Url(Ca("ca.pem")));
   ASSERT_TRUE(WaitUntil([&] { return Works(); }));
   for (uint64_t i = 0; i < 1000; ++i)
