@@ -63,7 +63,7 @@ RuleKeeper::RuleKeeper(net::Loop& loop, engine::Engine& engine, const Clock& clo
 // A load takes a whole core for seconds; on a small machine that is a core which requests
 // need.  Where it is not allowed, loads go at the usual priority.
 void RuleKeeper::StepBehindRequests() noexcept {
-  constexpr int kLoaderNice = 15;
+  constexpr int kLoaderNice = 5;  // a third of the share of a thread at 0, not none
   setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kLoaderNice);  // of this thread alone
 }
 

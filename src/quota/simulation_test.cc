@@ -8,19 +8,26 @@
 namespace flowguard::quota {
 namespace {
 
+// A tenth of the runs where each takes ten times as long.
+#if defined(__SANITIZE_ADDRESS__)
+constexpr uint64_t kSeeds = 200;
+#else
+constexpr uint64_t kSeeds = 2'000;
+#endif
+
 TEST(SimulationTest, NoBoundIsBrokenInAnyRun) {
   SimulationCounts counts;
-  for (uint64_t seed = 1; seed <= 2'000; ++seed) {
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     const std::string broken = Simulate(seed, counts);
     ASSERT_EQ(broken, "");
   }
   // Each of these happened, many times.
-  EXPECT_GT(counts.requests, 100'000u);
+  EXPECT_GT(counts.requests, 50 * kSeeds);
   for (const uint64_t happened :
        {counts.admitted_by_store, counts.admitted_by_share, counts.refused, counts.unknown,
         counts.leased, counts.denied, counts.prefiltered, counts.coalesced, counts.together,
         counts.given_back, counts.crashes, counts.fallbacks}) {
-    EXPECT_GT(happened, 500u);
+    EXPECT_GT(happened, kSeeds / 4);
   }
 }
 
