@@ -150,10 +150,6 @@ bool AnyTwice(std::span<const CellCall> calls) noexcept {
 
 }  // namespace
 
-RedisCells::~RedisCells() {
-  FG_DCHECK(pending() == 0);
-}
-
 RedisCells::Pending& RedisCells::Take(uint32_t& index) noexcept {
   if (free_.empty()) {
     index = static_cast<uint32_t>(pending_.size());

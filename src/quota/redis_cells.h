@@ -28,9 +28,9 @@ namespace flowguard::quota {
 // Threads: the thread of the commander's loop.
 class RedisCells final : public CellServer, private redis::ReplySink {
  public:
-  // `commander` outlives this, and all that was asked is answered first.
+  // `commander` must outlive every Call, and answer nothing any more when this is gone: what
+  // is pending then is not told.
   explicit RedisCells(redis::Commander& commander) noexcept : commander_(commander) {}
-  ~RedisCells() override;
   RedisCells(const RedisCells&) = delete;
   RedisCells& operator=(const RedisCells&) = delete;
 

@@ -16,7 +16,7 @@ TEST(SlotOf, IsWhatTheServersSay) {
 }
 
 TEST(SlotOf, CountsTheTagAloneWhereThereIsOne) {
-  EXPECT_EQ(SlotOf("fg:{foo}:rule"), SlotOf("foo"));
+  EXPECT_EQ(SlotOf("rl:{foo}:rule"), SlotOf("foo"));
   EXPECT_EQ(SlotOf("{foo}{bar}"), SlotOf("foo"));
   EXPECT_EQ(SlotOf("a{{foo}}b"), SlotOf("{foo"));
   EXPECT_NE(SlotOf("{}foo"), SlotOf("foo")) << "an empty tag is none";
