@@ -11,8 +11,15 @@
 // --order seq  the keys one after the other instead
 // --idle N     opens N more connections and leaves them idle
 // --sources N  connection i comes from the loopback address 127.1.x.y number i
-// --stamps F   writes "source status stamp" for each answer that carries a
-//              FlowGuard-Decided-At header
+// --stamps F   writes "source status stamp store-stamp" for each answer that carries a
+//              FlowGuard-Decided-At header; without FlowGuard-Store-Decided-At the
+//              last is left out
+// --answers F  writes "port key status due latency decided-at store-decided-at" for each
+//              answer: ns, the first two of the monotonic clock and the third of the
+//              server's, the last us; 0 where the answer does not say, key 0 without --keys
+// --poll sleep sleeps until something is due or arrives, where cores are few: answers are
+//              then seen some 50 us later than by the busy waiting of open loops
+// --port may come several times: connections are dealt out in turn.
 // Prints one line of JSON.
 #include <algorithm>
 #include <cerrno>
@@ -41,7 +48,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 struct Options {
-  int port = 0;
+  std::vector<int> ports;
   int connections = 64;
   double seconds = 5;
   double rate = 0;
@@ -52,6 +59,8 @@ struct Options {
   int idle = 0;
   bool sequential = false;
   std::string stamps;
+  std::string answers;
+  bool sleeps = false;
   std::string headers;
 };
 
@@ -91,6 +100,7 @@ class Histogram {
 
 struct Connection {
   int fd = -1;
+  int port = 0;
   int source = 0;
   int in_flight = 0;
   std::vector<Clock::time_point> due;  // of the requests in flight, oldest first
@@ -98,6 +108,9 @@ struct Connection {
   std::string in;
   uint64_t body_left = 0;
   int status = 0;
+  uint64_t key = 0;  // of the last request
+  long long decided_at = 0;
+  long long store_decided_at = 0;
 };
 
 class Load {
@@ -113,6 +126,8 @@ class Load {
   bool Head(Connection& c);
   void Done(Connection& c);
   void Feed(Clock::time_point now);
+  [[nodiscard]] int Poll(std::vector<epoll_event>& events, Clock::time_point now) const;
+  [[nodiscard]] Clock::time_point NextDue() const;
   void Print(double elapsed);
   uint64_t Random() {
     random_ ^= random_ << 13;
@@ -137,6 +152,7 @@ class Load {
   uint64_t next_key_ = 0;
   int epoll_ = -1;
   std::FILE* stamps_ = nullptr;
+  std::FILE* answers_ = nullptr;
   Clock::time_point start_;
   bool stopping_ = false;
 };
@@ -155,7 +171,7 @@ void Load::Connect(Connection& c) {
   sockaddr_in to{};
   to.sin_family = AF_INET;
   to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  to.sin_port = htons(static_cast<uint16_t>(options_.port));
+  to.sin_port = htons(static_cast<uint16_t>(c.port));
   if (connect(c.fd, reinterpret_cast<sockaddr*>(&to), sizeof to) != 0) {
     std::perror("connect");
     std::exit(1);
@@ -191,9 +207,10 @@ void Load::Send(Connection& c, int requests, Clock::time_point due) {
   for (int i = 0; i < requests; ++i) {
     int n = 0;
     if (options_.keys > 0) {
+      c.key = NextKey();
       n = std::snprintf(text, sizeof text,
                         "GET %s?k=k%07llu HTTP/1.1\r\nHost: bench.local\r\n%s\r\n",
-                        options_.path.c_str(), static_cast<unsigned long long>(NextKey()),
+                        options_.path.c_str(), static_cast<unsigned long long>(c.key),
                         options_.headers.c_str());
     } else {
       n = std::snprintf(text, sizeof text, "GET %s HTTP/1.1\r\nHost: bench.local\r\n%s\r\n",
@@ -209,14 +226,26 @@ void Load::Send(Connection& c, int requests, Clock::time_point due) {
 }
 
 void Load::Done(Connection& c) {
-  const Clock::time_point now = Clock::now();
-  latency_.Add(static_cast<uint64_t>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(now - c.due[c.due_head]).count()));
+  const Clock::time_point due = c.due[c.due_head];
+  const std::chrono::nanoseconds latency = Clock::now() - due;
+  latency_.Add(static_cast<uint64_t>(latency.count()));
+  if (answers_ != nullptr) {
+    std::fprintf(answers_, "%d %llu %d %lld %lld %lld %lld\n", c.port,
+                 static_cast<unsigned long long>(c.key), c.status,
+                 static_cast<long long>(due.time_since_epoch().count()),
+                 static_cast<long long>(latency.count()), c.decided_at, c.store_decided_at);
+  }
   ++c.due_head;
   if (c.due_head == c.due.size()) c.due.clear(), c.due_head = 0;
   ++done_;
   --c.in_flight;
   ++statuses_[c.status];
+}
+
+// The number in the header line that begins so; 0: there is none.
+long long Number(std::string_view head, std::string_view begin) {
+  const size_t at = head.find(begin);
+  return at == std::string_view::npos ? 0 : std::atoll(head.data() + at + begin.size());
 }
 
 // Parses one head at the front of c.in; false: need more.
@@ -231,11 +260,14 @@ bool Load::Head(Connection& c) {
     if (at != std::string_view::npos)
       c.body_left = std::strtoull(head.data() + at + 18, nullptr, 10);
   }
-  if (stamps_ != nullptr) {
-    const size_t at = head.find("\r\nFlowGuard-Decided-At: ");
-    if (at != std::string_view::npos) {
-      std::fprintf(stamps_, "%d %d %lld\n", c.source, c.status, std::atoll(head.data() + at + 24));
-    }
+  if (stamps_ != nullptr || answers_ != nullptr) {
+    c.decided_at = Number(head, "\r\nFlowGuard-Decided-At: ");
+    c.store_decided_at = Number(head, "\r\nFlowGuard-Store-Decided-At: ");
+  }
+  if (stamps_ != nullptr && c.decided_at != 0) {
+    std::fprintf(stamps_, "%d %d %lld", c.source, c.status, c.decided_at);
+    if (c.store_decided_at != 0) std::fprintf(stamps_, " %lld", c.store_decided_at);
+    std::fputc('\n', stamps_);
   }
   c.in.erase(0, end + 4);
   return true;
@@ -271,15 +303,29 @@ bool Load::Read(Connection& c) {
 
 // Open loop: issues what is due.
 void Load::Feed(Clock::time_point now) {
-  const double gap_ns = 1e9 / options_.rate;
   while (!idle_.empty()) {
-    const auto due = start_ + std::chrono::nanoseconds(
-                                  static_cast<int64_t>(static_cast<double>(issued_) * gap_ns));
+    const auto due = NextDue();
     if (due > now) return;
     Connection* c = idle_.front();
     idle_.pop_front();
     Send(*c, 1, due);
   }
+}
+
+Clock::time_point Load::NextDue() const {
+  return start_ + std::chrono::nanoseconds(
+                      static_cast<int64_t>(static_cast<double>(issued_) * 1e9 / options_.rate));
+}
+
+// Arrivals; at once, or when something arrives or is due.
+int Load::Poll(std::vector<epoll_event>& events, Clock::time_point now) const {
+  const int room = static_cast<int>(events.size());
+  if (options_.rate <= 0) return epoll_wait(epoll_, events.data(), room, 100);
+  if (!options_.sleeps) return epoll_wait(epoll_, events.data(), room, 0);
+  std::chrono::nanoseconds most = std::chrono::milliseconds(100);
+  if (!idle_.empty()) most = std::clamp<std::chrono::nanoseconds>(NextDue() - now, {}, most);
+  const timespec wait{0, static_cast<long>(most.count())};
+  return epoll_pwait2(epoll_, events.data(), room, &wait, nullptr);
 }
 
 void Load::Print(double elapsed) {
@@ -303,16 +349,20 @@ void Load::Print(double elapsed) {
 int Load::Run() {
   epoll_ = epoll_create1(0);
   if (!options_.stamps.empty()) stamps_ = std::fopen(options_.stamps.c_str(), "w");
+  if (!options_.answers.empty()) answers_ = std::fopen(options_.answers.c_str(), "w");
   connections_.resize(static_cast<size_t>(options_.connections));
   for (int i = 0; i < options_.connections; ++i) {
     Connection& c = connections_[static_cast<size_t>(i)];
     c.source = options_.sources > 0 ? i % options_.sources : 0;
+    c.port = options_.ports[static_cast<size_t>(i) % options_.ports.size()];
     Connect(c);
     if (options_.rate > 0) idle_.push_back(&c);
   }
   std::vector<Connection> idle(static_cast<size_t>(options_.idle));
-  for (Connection& c : idle)
+  for (Connection& c : idle) {
+    c.port = options_.ports.front();
     Connect(c);
+  }
   start_ = Clock::now();
   const auto end = start_ + std::chrono::nanoseconds(static_cast<int64_t>(options_.seconds * 1e9));
   if (options_.rate <= 0) {
@@ -324,8 +374,7 @@ int Load::Run() {
     const auto now = Clock::now();
     if (now >= end) break;
     if (options_.rate > 0) Feed(now);
-    const int ready = epoll_wait(epoll_, events.data(), static_cast<int>(events.size()),
-                                 options_.rate > 0 ? 0 : 100);
+    const int ready = Poll(events, now);
     for (int i = 0; i < ready; ++i) {
       Connection& c = *static_cast<Connection*>(events[static_cast<size_t>(i)].data.ptr);
       if (!Read(c)) {
@@ -343,6 +392,7 @@ int Load::Run() {
   stopping_ = true;
   Print(std::chrono::duration<double>(Clock::now() - start_).count());
   if (stamps_ != nullptr) std::fclose(stamps_);
+  if (answers_ != nullptr) std::fclose(answers_);
   return 0;
 }
 
@@ -354,7 +404,7 @@ int main(int argc, char** argv) {
     const std::string_view name = argv[i];
     const char* value = argv[i + 1];
     if (name == "--port")
-      options.port = std::atoi(value);
+      options.ports.push_back(std::atoi(value));
     else if (name == "--connections")
       options.connections = std::atoi(value);
     else if (name == "--seconds")
@@ -375,6 +425,10 @@ int main(int argc, char** argv) {
       options.sequential = std::string_view(value) == "seq";
     else if (name == "--stamps")
       options.stamps = value;
+    else if (name == "--answers")
+      options.answers = value;
+    else if (name == "--poll")
+      options.sleeps = std::string_view(value) == "sleep";
     else if (name == "--header")
       options.headers += std::string(value) + "\r\n";
     else {
@@ -382,7 +436,7 @@ int main(int argc, char** argv) {
       return 2;
     }
   }
-  if (options.port == 0) {
+  if (options.ports.empty()) {
     std::fprintf(stderr, "usage: fg_load --port P [--connections N] [--seconds S] ...\n");
     return 2;
   }

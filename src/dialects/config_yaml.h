@@ -55,7 +55,7 @@ struct ResponsesConfig {
   RefuseBody body = RefuseBody::kUnified;
   RateLimitHeaders ratelimit_headers = RateLimitHeaders::kBoth;
   bool on_success = false;  // on passed answers too, not on refusals alone
-  bool decided_at = false;  // FlowGuard-Decided-At: the instant of the decision, in ns
+  bool decided_at = false;  // FlowGuard-Decided-At: the instant of the decision
   Duration retry_jitter{};  // Retry-After is later by a random part of this
 };
 

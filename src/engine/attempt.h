@@ -78,6 +78,10 @@ class Attempt {
     return {remote_.data(), remote_count_};
   }
 
+  // The clock of the store when it decided, in us: of several takes the latest; 0: the
+  // last Resume had no answer that the store itself decided.
+  [[nodiscard]] int64_t store_time_us() const noexcept { return store_time_us_; }
+
   // Step::kRemote was returned and Resume not yet called.
   [[nodiscard]] bool remote_pending() const noexcept { return phase_ == Phase::kRemote; }
   // kWait in mode kEnter: Continue or Cancel comes next.
@@ -131,6 +135,7 @@ class Attempt {
   uint8_t due_count_ = 0;
   uint16_t key_bytes_used_ = 0;
   int64_t request_cost_ = 0;
+  int64_t store_time_us_ = 0;
   Duration wait_max_{};
   const LiveRule* wait_rule_ = nullptr;
   Room<Hold, base::kRulesPerRequestMax> holds_;

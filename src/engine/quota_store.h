@@ -33,6 +33,9 @@ struct TakeOutcome {
   Status status = Status::kFailed;
   limit::Numbers numbers;  // kTaken and kRefused
   limit::Receipt receipt;  // kTaken: as the store understands it
+  // The clock of who keeps the counts when it decided, in us; 0: no answer of it decided
+  // this (units taken ahead, a refusal that was remembered, a failure).
+  int64_t store_time_us = 0;
 };
 
 // Told of the end of a Take.

@@ -154,6 +154,25 @@ TEST_F(RemoteTest, WhatAStoreTookIsGivenBackWhenAnotherRuleFailsClosed) {
   EXPECT_EQ(attempt.store_dues()[0].receipt.cost, 1);
 }
 
+TEST_F(RemoteTest, AnAttemptTellsTheLatestTimeAtWhichAStoreDecided) {
+  Build({SharedRule("a", 9, seconds(1)), SharedRule("b", 9, seconds(1))});
+  Attempt attempt;
+  Begin(attempt);
+  EXPECT_EQ(attempt.store_time_us(), 0);
+  TakeOutcome first = Outcomes(kTaken);
+  first.store_time_us = 1'796'000'000'000'002;
+  TakeOutcome second = Outcomes(kTaken);
+  second.store_time_us = 1'796'000'000'000'001;
+  Resume(attempt, {first, second});
+  EXPECT_EQ(attempt.store_time_us(), 1'796'000'000'000'002);
+  Settle(attempt);
+
+  Begin(attempt);
+  Resume(attempt, {Outcomes(kTaken), Outcomes(kTaken)});
+  EXPECT_EQ(attempt.store_time_us(), 0) << "nothing is left of the one before";
+  Settle(attempt);
+}
+
 TEST_F(RemoteTest, MissingOutcomesCountAsFailed) {
   Build({SharedRule("a", 9, seconds(1))});
   Attempt attempt;

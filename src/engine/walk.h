@@ -135,6 +135,7 @@ inline void Walk::Start(Mode mode, const RequestView& request) noexcept {
   attempt_.due_count_ = 0;
   attempt_.key_bytes_used_ = 0;
   attempt_.request_cost_ = request.cost;
+  attempt_.store_time_us_ = 0;
   attempt_.wait_max_ = request.wait_max;
   attempt_.wait_rule_ = nullptr;
 }

@@ -43,7 +43,10 @@ Step Walk::Resume(std::span<const TakeOutcome> outcomes) noexcept {
   attempt_.due_count_ = 0;
   for (Hold& hold : holds()) {
     if (hold.state != Hold::State::kAsked) continue;
-    Answered(hold, hold.remote < outcomes.size() ? outcomes[hold.remote] : TakeOutcome{});
+    const TakeOutcome outcome =
+        hold.remote < outcomes.size() ? outcomes[hold.remote] : TakeOutcome{};
+    attempt_.store_time_us_ = std::max(attempt_.store_time_us_, outcome.store_time_us);
+    Answered(hold, outcome);
   }
   return Finish();
 }

@@ -40,6 +40,9 @@ int64_t MarkWithoutShard(const KnownCell& cell, int64_t mark) noexcept {
                                                          : mark / kShardFactor;
 }
 
+// The time of a decision that no server made.
+constexpr int64_t kNotAsked = 0;
+
 int64_t LeaseReceipt(int64_t lease) noexcept {
   return -1 - lease;
 }
@@ -193,7 +196,7 @@ SharedStore::Local SharedStore::TryLocally(Ask& ask) noexcept {
     return Local::kSettled;
   }
   if (const std::optional<Numbers> numbers = RememberedRefusal(part); numbers) {
-    return Refuse(ask, *numbers) ? Local::kEnded : Local::kSettled;
+    return Refuse(ask, *numbers, kNotAsked) ? Local::kEnded : Local::kSettled;
   }
   if (reach_.Away(part.cell->place)) {
     StoreCounters::Add(counters_.failed_away);
@@ -228,13 +231,17 @@ void SharedStore::GrantLeased(Ask& ask) noexcept {
   Numbers numbers = part.cell->last;
   numbers.remaining = std::clamp<int64_t>(numbers.remaining + lease.units, 0, numbers.limit);
   StoreCounters::Add(counters_.leased);
-  Grant(ask, numbers, {.cost = part.cost, .mark = LeaseReceipt(lease.mark)});
+  Grant(ask, numbers, {.cost = part.cost, .mark = LeaseReceipt(lease.mark)}, kNotAsked);
 }
 
-void SharedStore::Grant(Ask& ask, const Numbers& numbers, const Receipt& receipt) noexcept {
+void SharedStore::Grant(Ask& ask, const Numbers& numbers, const Receipt& receipt,
+                        int64_t time_us) noexcept {
   AskPart& part = ask.parts[ask.at];
   TakeOutcome& outcome = ask.outcomes[ask.at];
-  outcome = {.status = TakeOutcome::Status::kTaken, .numbers = numbers, .receipt = receipt};
+  outcome = {.status = TakeOutcome::Status::kTaken,
+             .numbers = numbers,
+             .receipt = receipt,
+             .store_time_us = time_us};
   outcome.numbers.allowed = true;
   outcome.numbers.retry_after = Duration::zero();
   ScaleToWhole(part, outcome.numbers);
@@ -245,7 +252,7 @@ void SharedStore::Grant(Ask& ask, const Numbers& numbers, const Receipt& receipt
   part.settled = true;
 }
 
-bool SharedStore::Refuse(Ask& ask, const Numbers& numbers) noexcept {
+bool SharedStore::Refuse(Ask& ask, const Numbers& numbers, int64_t time_us) noexcept {
   AskPart& part = ask.parts[ask.at];
   if (part.other != nullptr && part.other_shard >= 0) {
     std::swap(part.cell, part.other);
@@ -254,7 +261,10 @@ bool SharedStore::Refuse(Ask& ask, const Numbers& numbers) noexcept {
     return false;
   }
   TakeOutcome& outcome = ask.outcomes[ask.at];
-  outcome = {.status = TakeOutcome::Status::kRefused, .numbers = numbers, .receipt = {}};
+  outcome = {.status = TakeOutcome::Status::kRefused,
+             .numbers = numbers,
+             .receipt = {},
+             .store_time_us = time_us};
   outcome.numbers.allowed = false;
   ScaleToWhole(part, outcome.numbers);
   part.settled = true;

@@ -138,10 +138,12 @@ class SharedStore final : public engine::QuotaStore, private CellSink, private N
   Local TryLocally(Ask& ask) noexcept;
   [[nodiscard]] std::optional<limit::Numbers> RememberedRefusal(const AskPart& part) noexcept;
   [[nodiscard]] bool HasLeased(const AskPart& part) const noexcept;
-  void Grant(Ask& ask, const limit::Numbers& numbers, const limit::Receipt& receipt) noexcept;
+  // `time_us`: of the server's clock when it decided; 0: it did not.
+  void Grant(Ask& ask, const limit::Numbers& numbers, const limit::Receipt& receipt,
+             int64_t time_us) noexcept;
   void GrantLeased(Ask& ask) noexcept;
   // The part is refused: another shard is asked, the next part, or all is over (true).
-  bool Refuse(Ask& ask, const limit::Numbers& numbers) noexcept;
+  bool Refuse(Ask& ask, const limit::Numbers& numbers, int64_t time_us) noexcept;
   void Fail(Ask& ask) noexcept;
   void NotAsked(Ask& ask, size_t index) noexcept;
   void GiveBackTaken(Ask& ask, bool slots_only) noexcept;

@@ -251,21 +251,22 @@ void SharedStore::OnTakeReply(const Flight&, Run& run, const CellReply& reply) n
     } else if (run.op == CellOp::kPeek) {
       Numbers numbers = reply.numbers;
       numbers.wait = Duration::zero();
-      Grant(*ask, numbers, {});
+      Grant(*ask, numbers, {}, reply.now_us);
       Resume(*ask);
     } else if (index < reply.granted) {
       const int64_t after = (reply.granted - 1 - index) * run.cost;
       Numbers numbers = reply.numbers;
       numbers.remaining = std::clamp<int64_t>(numbers.remaining + after, 0, numbers.limit);
       const int64_t mark = cell.shape.concurrency ? run.epoch : reply.mark;
-      Grant(*ask, numbers, {.cost = run.cost, .mark = MarkBefore(cell.shape, mark, after)});
+      Grant(*ask, numbers, {.cost = run.cost, .mark = MarkBefore(cell.shape, mark, after)},
+            reply.now_us);
       Resume(*ask);
     } else if (ask->abandoned) {
       Fail(*ask);
       Resume(*ask);
     } else {
       ask->state = Ask::State::kWaiting;
-      if (!Refuse(*ask, reply.numbers)) Advance(*ask);
+      if (!Refuse(*ask, reply.numbers, reply.now_us)) Advance(*ask);
     }
     ask = next;
   }
@@ -289,11 +290,13 @@ void SharedStore::OnTogether(Flight& flight, std::span<const CellReply> replies)
       Fail(ask);
     } else if (granted) {
       const int64_t mark = run.cell->shape.concurrency ? run.epoch : reply.mark;
-      Grant(ask, reply.numbers, {.cost = run.cost, .mark = mark});
+      Grant(ask, reply.numbers, {.cost = run.cost, .mark = mark}, reply.now_us);
     } else if (!reply.numbers.allowed || (last && !refused)) {
       refused = true;
-      ask.outcomes[ask.at] = {
-          .status = engine::TakeOutcome::Status::kRefused, .numbers = reply.numbers, .receipt = {}};
+      ask.outcomes[ask.at] = {.status = engine::TakeOutcome::Status::kRefused,
+                              .numbers = reply.numbers,
+                              .receipt = {},
+                              .store_time_us = reply.now_us};
       ask.outcomes[ask.at].numbers.allowed = false;
       ask.parts[ask.at].settled = true;
     } else {

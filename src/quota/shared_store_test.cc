@@ -47,6 +47,27 @@ TEST_F(SharedStoreTest, TakesOfOneTurnAreOneCallAndGrantedInOrder) {
   EXPECT_EQ(store_->status().coalesced, 4u);
 }
 
+TEST_F(SharedStoreTest, AnOutcomeTellsTheServersTimeWhereTheServerDecided) {
+  server_.set_ahead_us(1'000'000);
+  const int64_t server_us = loop_.Now().time_since_epoch().count() / 1000 + 1'000'000;
+  const TestRule one(SharedRule("one", 1, minutes(1)));
+  const TestRule other(SharedRule("other", 5, minutes(1)));
+
+  EXPECT_EQ(AskAndRun(one.Take()).store_time_us, server_us);
+  EXPECT_EQ(AskAndRun(one.Take(0)).store_time_us, server_us) << "a peek";
+  EXPECT_EQ(AskAndRun(one.Take()).store_time_us, server_us) << "a refusal";
+  EXPECT_EQ(AskAndRun(one.Take()).store_time_us, 0) << "remembered";
+  const uint64_t both = Ask({other.Take(), TestRule(SharedRule("third", 5, minutes(1))).Take()});
+  Run();
+  EXPECT_EQ(OutcomeOf(both, 0).store_time_us, server_us);
+  EXPECT_EQ(OutcomeOf(both, 1).store_time_us, server_us);
+  const uint64_t failed = Ask({other.Take()});
+  loop_.Settle(*store_);
+  server_.FailAll();
+  loop_.Settle(*store_);
+  EXPECT_EQ(OutcomeOf(failed).store_time_us, 0);
+}
+
 TEST_F(SharedStoreTest, WhatComesWhileACallIsOutWaitsForIt) {
   const TestRule rule(SharedRule("r", 10, minutes(1)));
   Ask({rule.Take()});

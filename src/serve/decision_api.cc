@@ -224,7 +224,9 @@ void DecisionApi::WriteAuth(const Decision& decision, const RefusalRequest& requ
   if (options_.refusal.rate_headers.on_success) {
     AppendRateHeaders(decision, options_.refusal.rate_headers, out);
   }
-  if (options_.refusal.decided_at) AppendDecidedAt(request.decided_at, out);
+  if (options_.refusal.decided_at) {
+    AppendDecidedAt(request.decided_at, request.store_time_us, out);
+  }
   if (decision.degraded) AppendDegradeMark(decision, out);
   if (request.close) out += "Connection: close\r\n";
   out += "Content-Length: 0\r\n\r\n";
@@ -477,7 +479,9 @@ void DecisionApi::Answer(Waiting& waiting) noexcept {
   Free(waiting);
   json_.clear();
   if (caller.question == Question::kAuth) {
-    WriteAuth(attempt->decision(), LaterAuth(reply, caller.deny_status), json_);
+    RefusalRequest request = LaterAuth(reply, caller.deny_status);
+    request.store_time_us = attempt->store_time_us();
+    WriteAuth(attempt->decision(), request, json_);
     return reply.SendWhole(json_);
   }
   int status = 200;

@@ -162,6 +162,7 @@ void ProxyExchange::Refuse(const Decision& decision) noexcept {
   request.head = session_->head_only();
   request.close = !keep;
   request.decided_at = decided_at_;
+  request.store_time_us = attempt_.store_time_us();
   request.draw = gateway_.Draw();
   request.date = session_->server().DateLine();
   Bump<uint64_t>(gateway_.counters_.refused);

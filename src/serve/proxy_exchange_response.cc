@@ -212,7 +212,7 @@ std::string_view ProxyExchange::WriteResponseHead(const wire::ResponseHead& head
   }
   if (gateway_.options_.refusal.decided_at && admitted_) {
     gateway_.text_.clear();
-    AppendDecidedAt(decided_at_, gateway_.text_);
+    AppendDecidedAt(decided_at_, attempt_.store_time_us(), gateway_.text_);
     out.Raw(gateway_.text_);
   }
   if (!keep_client_) out.AddLine("Connection", "close");

@@ -243,16 +243,20 @@ void AppendRefusal(const Decision& decision, const RefusalOptions& options,
   }
   AppendRateHeaders(decision, options.rate_headers, out);
   AppendRuleHeaders(decision.rule, out);
-  if (options.decided_at) AppendDecidedAt(request.decided_at, out);
+  if (options.decided_at) AppendDecidedAt(request.decided_at, request.store_time_us, out);
   if (request.close) out += "Connection: close\r\n";
   AppendLengthAndBody(
       request.head, [&](std::string& body) { AppendBody(decision, form, status, wait, body); },
       out);
 }
 
-void AppendDecidedAt(Instant decided_at, std::string& out) {
+void AppendDecidedAt(Instant decided_at, int64_t store_time_us, std::string& out) {
   out += "FlowGuard-Decided-At: ";
   AppendDecimal(decided_at.time_since_epoch().count(), out);
+  out += "\r\n";
+  if (store_time_us <= 0) return;
+  out += "FlowGuard-Store-Decided-At: ";
+  AppendDecimal(store_time_us, out);
   out += "\r\n";
 }
 

@@ -39,12 +39,13 @@ struct RefusalOptions {
 
 // What the answer depends on besides the decision.
 struct RefusalRequest {
-  bool head = false;        // a HEAD request: the fields, no body
-  bool close = false;       // write "Connection: close"
-  int status = 0;           // overrides the status (nginx's auth_request wants 403); 0: no
-  Instant decided_at{};     // when it was decided
-  uint64_t draw = 0;        // a random number, for the jitter
-  std::string_view date{};  // a Date line with its CRLF, or empty
+  bool head = false;          // a HEAD request: the fields, no body
+  bool close = false;         // write "Connection: close"
+  int status = 0;             // overrides the status (nginx's auth_request wants 403); 0: no
+  Instant decided_at{};       // when it was decided
+  int64_t store_time_us = 0;  // and by the clock of the store, if that decided
+  uint64_t draw = 0;          // a random number, for the jitter
+  std::string_view date{};    // a Date line with its CRLF, or empty
 };
 
 // The status of a refusal: what the rule says, else by kind and reason: limit 429,
@@ -63,8 +64,10 @@ void AppendRefusal(const Decision& decision, const RefusalOptions& options,
                    const RefusalRequest& request, std::string& out);
 
 // Appends "FlowGuard-Decided-At: N": the instant of a decision on the process's own
-// monotonic time line, for measurements.  Units: nanoseconds.
-void AppendDecidedAt(Instant decided_at, std::string& out);
+// monotonic time line, for measurements.  Units: nanoseconds.  And where the store of
+// shared limits decided (store_time_us > 0) "FlowGuard-Store-Decided-At: N": the instant
+// by its clock.  Units: microseconds, of Redis since the Unix epoch.
+void AppendDecidedAt(Instant decided_at, int64_t store_time_us, std::string& out);
 
 // True when the rule answers by itself instead of letting the request through
 // marked: `degrade` with a status.

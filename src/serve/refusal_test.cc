@@ -294,7 +294,10 @@ TEST(RefusalTest, TheInstantOfTheDecisionIsToldWhereAsked) {
   const RefusalRequest request{.decided_at = Instant(seconds(7) + Duration(5))};
 
   EXPECT_THAT(Written(Refused(rule), {.decided_at = true}, request),
-              HasSubstr("\r\nFlowGuard-Decided-At: 7000000005\r\n"));
+              AllOf(HasSubstr("\r\nFlowGuard-Decided-At: 7000000005\r\n"),
+                    Not(HasSubstr("Store-Decided-At"))));
+  EXPECT_THAT(Written(Refused(rule), {.decided_at = true}, {.store_time_us = 1796000000000123}),
+              HasSubstr("\r\nFlowGuard-Store-Decided-At: 1796000000000123\r\n"));
   EXPECT_THAT(Written(Refused(rule), {}, request), Not(HasSubstr("Decided-At")));
 }
 

@@ -13,7 +13,6 @@ import harness
 
 SECONDS = float(os.environ.get("FG_SHARED_SECONDS", "3"))
 LIMIT = 500
-DEADLINE_NS = 20_000_000
 
 CONFIG = """
 gateway: {{listen: "127.0.0.1:0", upstream: ["http://127.0.0.1:{upstream}"], workers: 1}}
@@ -52,12 +51,12 @@ class Redis(harness.Process):
         return done.stdout.strip()
 
 
-def most_in(stamps, span_ns):
+def most_in(stamps, span):
     """The most stamps in any half-open interval of that length."""
     stamps = sorted(stamps)
     most = start = 0
     for end, stamp in enumerate(stamps):
-        while stamp - stamps[start] >= span_ns:
+        while stamp - stamps[start] >= span:
             start += 1
         most = max(most, end - start + 1)
     return most
@@ -82,7 +81,8 @@ class Shared(harness.Case):
         return ready["checks"]["store"]
 
     def load(self, guards, rate, seconds=SECONDS):
-        """Loads each gateway with `rate`; [(admitted stamps, refused, result)]."""
+        """Loads each gateway with `rate`; [([(stamp in ns, store's stamp in us or None)] of those
+        admitted, result)]."""
         def one(index, guard):
             stamps = self.dir / f"stamps-{index}"
             command = [str(harness.TOOLS / "fg_load"), "--port", str(guard.gateway), "--rate", str(rate),
@@ -91,7 +91,8 @@ class Shared(harness.Case):
             done = subprocess.run(command, capture_output=True, text=True, timeout=seconds + 60,
                                   check=True)
             rows = [line.split() for line in stamps.read_text().splitlines()]
-            return ([int(stamp) for _, status, stamp in rows if status == "200"],
+            return ([(int(stamp), int(store[0]) if store else None)
+                     for _, status, stamp, *store in rows if status == "200"],
                     json.loads(done.stdout))
         with concurrent.futures.ThreadPoolExecutor() as pool:
             return list(pool.map(one, range(len(guards)), guards))
@@ -102,13 +103,16 @@ class Shared(harness.Case):
 
         results = self.load(guards, LIMIT)
 
-        stamps = [stamp for admitted, _ in results for stamp in admitted]
         for _, result in results:
             self.assertEqual(result["errors"], 0)
             self.assertLessEqual(set(result["statuses"]), {"200", "429"})
-        # A stamp is the gateway's, at most the deadline from the server's.
-        most = most_in(stamps, 1_000_000_000 - DEADLINE_NS)
-        span = (max(stamps) - min(stamps)) / 1e9
+        # The script's own time; without one a gateway decided by its share, on a machine so
+        # busy that an answer came after the deadline.
+        stamps = [store for admitted, _ in results for _, store in admitted if store is not None]
+        by_share = sum(len(admitted) for admitted, _ in results) - len(stamps)
+        self.assertLessEqual(by_share, 0.01 * len(stamps))
+        most = most_in(stamps, 1_000_000)
+        span = (max(stamps) - min(stamps)) / 1e6
         print(f"{len(stamps)} admitted in {span:.2f} s, at most {most} in a second")
         self.assertLessEqual(most, LIMIT)
         self.assertGreaterEqual(len(stamps), 0.97 * LIMIT * span)
@@ -151,8 +155,9 @@ class Shared(harness.Case):
     def test_a_stopped_store_costs_no_request_its_answer(self):
         results = self.survives("local", lambda redis: redis.signal(signal.SIGSTOP),
                                 lambda redis: redis.signal(signal.SIGCONT), {"200", "429"})
-        stamps = [stamp for admitted, _ in results for stamp in admitted]
-        self.assertLessEqual(most_in(stamps, 1_000_000_000 - DEADLINE_NS), 2 * LIMIT)
+        # By the gateways' clock, which is one on one machine: shares know no other.
+        stamps = [stamp for admitted, _ in results for stamp, _ in admitted]
+        self.assertLessEqual(most_in(stamps, 1_000_000_000), 2 * LIMIT)
 
     def test_a_killed_store_is_found_again(self):
         def kill(redis):
