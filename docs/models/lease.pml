@@ -48,6 +48,11 @@ byte share_used[NODES];
 byte returning[NODES];
 byte returning_until[NODES];
 
+inline forget(node) {
+  record_until[node] = NONE;
+  record_units[node] = 0
+}
+
 inline outstanding(sum) {
   sum = 0;
   for (i : 0 .. NODES - 1) {
@@ -56,6 +61,7 @@ inline outstanding(sum) {
     :: else
     fi
   }
+  i = 0
 }
 
 inline admit() {
@@ -78,8 +84,14 @@ active proctype clock() {
          if
          :: until[n] != NONE && until[n] < window -> until[n] = NONE; units[n] = 0
          :: else
+         fi;
+         /* What is over counts as nothing: told here, so that fewer states differ. */
+         if
+         :: record_until[n] != NONE && record_until[n] < window -> forget(n)
+         :: else
          fi
        }
+       n = 0
      }
   :: else -> break
   od
@@ -100,7 +112,7 @@ proctype node(byte me) {
   /* A lease; the one before is spent, and is told as ended first. */
   :: atomic {
        !cut_off[me] && units[me] == 0 && returning[me] == 0 && granted < LIMIT ->
-       record_until[me] = NONE;
+       forget(me);
        outstanding(sum);
        if
        :: sum < OVERSHOOT ->
@@ -118,13 +130,14 @@ proctype node(byte me) {
           :: until[me] = window
           fi
        :: else
-       fi
+       fi;
+       sum = 0
      }
 
   /* The same, with a reply that is lost: the server counts it until it expires. */
   :: atomic {
        !cut_off[me] && units[me] == 0 && returning[me] == 0 && granted < LIMIT ->
-       record_until[me] = NONE;
+       forget(me);
        outstanding(sum);
        if
        :: sum < OVERSHOOT ->
@@ -133,7 +146,8 @@ proctype node(byte me) {
           record_until[me] = window + 1;
           until[me] = NONE
        :: else
-       fi
+       fi;
+       sum = 0
      }
 
   /* Idle: what is unused goes back, and may take its time. */
@@ -150,7 +164,7 @@ proctype node(byte me) {
        if
        :: record_until[me] != NONE && record_until[me] >= window &&
           record_until[me] == returning_until[me] ->
-          record_until[me] = NONE;
+          forget(me);
           if
           :: granted >= returning[me] -> granted = granted - returning[me]
           :: else -> granted = 0
@@ -166,10 +180,11 @@ proctype node(byte me) {
           skip
 #endif
        fi;
-       returning[me] = 0
+       returning[me] = 0;
+       returning_until[me] = 0
      }
   /* Or it is lost. */
-  :: atomic { returning[me] > 0 -> returning[me] = 0 }
+  :: atomic { returning[me] > 0 -> returning[me] = 0; returning_until[me] = 0 }
 
   /* Cut off, a node grants its share; what it leased it may use. */
   :: atomic { !cut_off[me] -> cut_off[me] = true }
