@@ -28,6 +28,14 @@ constexpr const char* kExplainExamples =
     "  flowguard explain --rules rules.yaml --method POST --path /orders --ip 192.0.2.7\n"
     "  flowguard explain --limit '100/s per user' --path / --dim user=u42 --output json";
 
+constexpr const char* kScriptContract =
+    "  KEYS[1]  the log, a sorted set: request id -> its instant in ms\n"
+    "  ARGV     window in ms, most requests in it, the request's unique id\n"
+    "  Reply    allowed (0 or 1), requests in the window, the server's clock in ms\n\n"
+    "Example:\n"
+    "  flowguard script > sliding_log.lua\n"
+    "  redis-cli --eval sliding_log.lua 'rl:{order:create}:tenant:1001' , 1000 500 $(uuidgen)";
+
 // Environment variable by name; nothing when it is not set.
 std::optional<std::string> Variable(const char* name) {
   const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): before any thread
@@ -140,6 +148,7 @@ Command Chosen(const CLI::App& app) {
   if (app.got_subcommand("validate")) return Command::kValidate;
   if (app.got_subcommand("explain")) return Command::kExplain;
   if (app.got_subcommand("version")) return Command::kVersion;
+  if (app.got_subcommand("script")) return Command::kScript;
   return Command::kNone;
 }
 
@@ -156,6 +165,8 @@ CommandLine ReadCommandLine(int argc, const char* const* argv) {
   AddValidate(app, line.validate);
   AddExplain(app, line.explain);
   AddOutput(*app.add_subcommand("version", "Show the version"), line.version.output);
+  app.add_subcommand("script", "Print the sliding log in Lua that other programs run in Redis")
+      ->footer(kScriptContract);
   try {
     app.parse(argc, argv);
     line.command = Chosen(app);

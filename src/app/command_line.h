@@ -57,7 +57,7 @@ struct VersionFlags {
   Output output = Output::kText;
 };
 
-enum class Command : uint8_t { kNone, kRun, kValidate, kExplain, kVersion };
+enum class Command : uint8_t { kNone, kRun, kValidate, kExplain, kVersion, kScript };
 
 struct CommandLine {
   Command command = Command::kNone;  // kNone: all is said; end with exit_code

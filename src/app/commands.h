@@ -12,5 +12,7 @@ namespace flowguard::app {
 [[nodiscard]] int Validate(const ValidateFlags& flags, bool color);
 [[nodiscard]] int Explain(const ExplainFlags& flags, bool color);
 [[nodiscard]] int Version(const VersionFlags& flags);
+// Prints the sliding log that programs may share with each other.
+[[nodiscard]] int Script();
 
 }  // namespace flowguard::app

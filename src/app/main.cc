@@ -9,6 +9,7 @@
 //   flowguard validate   validate.cc    checks rule and configuration files
 //   flowguard explain    explain.cc     which rules match a request, and the verdict
 //   flowguard version
+//   flowguard script     script.cc      the sliding log for other programs
 #include "app/command_line.h"
 #include "app/commands.h"
 
@@ -25,6 +26,8 @@ int main(int argc, char** argv) {
       return app::Explain(line.explain, line.color);
     case app::Command::kVersion:
       return app::Version(line.version);
+    case app::Command::kScript:
+      return app::Script();
     case app::Command::kNone:
       break;
   }
