@@ -117,7 +117,7 @@ Result<void> Server::OpenAdmin(OpenDoors& doors) {
   std::vector<observe::MetricsSource*> sources{&engine_metrics_, &rules_, door_metrics_.get(),
                                                &process_metrics_};
   if (settings_.store) {
-    std::vector<const WorkerStore*> stores;
+    std::vector<const quota::RedisStore*> stores;
     for (const auto& worker : workers_)
       stores.push_back(worker->store());
     store_metrics_ = std::make_unique<StoreMetrics>(std::move(stores));
@@ -200,7 +200,7 @@ admin::Readiness Server::CheckReadiness() {
       "rules", rules_.last_error().empty() ? "loaded" : "loaded; the last reload failed");
   if (settings_.store) {
     const bool away = std::any_of(workers_.begin(), workers_.end(), [](const auto& worker) {
-      const WorkerStore& store = *worker->store();
+      const quota::RedisStore& store = *worker->store();
       return store.status().places_away > 0 || store.metrics().connected.value() == 0;
     });
     readiness.checks.emplace_back("store",

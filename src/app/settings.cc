@@ -12,6 +12,7 @@
 #include "base/bounds.h"
 #include "base/try.h"
 #include "dialects/quantities.h"
+#include "quota/redis_store.h"
 #include "rules/route.h"
 #include "sources/file_source.h"
 
@@ -262,7 +263,7 @@ Result<void> FindStore(const RunOptions& options, const ServerConfig& config, Se
     }
     store.redis = std::move(redis).value();
   }
-  store.node_name = MakeNodeName();
+  store.node_name = quota::MakeNodeName();
   settings.gateway_options.store_deadline = store.deadline;
   settings.decision_options.store_deadline = store.deadline;
   settings.store = std::move(store);

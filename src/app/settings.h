@@ -13,11 +13,11 @@
 #include "flowguard/time.h"
 
 #include "app/command_line.h"
-#include "app/worker_store.h"
 #include "base/log.h"
 #include "dialects/config_yaml.h"
 #include "http/server.h"
 #include "net/address.h"
+#include "quota/redis/options.h"
 #include "serve/decision_api.h"
 #include "serve/gateway.h"
 #include "serve/upstream_pool.h"
@@ -32,6 +32,14 @@ struct RuleOrigin {
   bool fold_case = false;    // routes in small letters, as the paths that they meet
 };
 
+// The store of shared rules.
+struct StoreSettings {
+  quota::redis::Options redis;
+  Duration deadline = std::chrono::milliseconds(20);
+  int nodes = 0;          // until the store has counted them; 0: not known
+  std::string node_name;  // of this process, distinct from all others
+};
+
 struct Settings {
   // A door that was not asked for stays shut.
   std::optional<net::Address> gateway;
@@ -40,7 +48,7 @@ struct Settings {
 
   RuleOrigin rules;
   int workers = 1;
-  std::optional<StoreSettings> store;  // of shared rules
+  std::optional<StoreSettings> store;
   size_t cells = 0;
   size_t state_bytes = 0;
   Duration drain_timeout{};

@@ -43,7 +43,7 @@ void StoreMetrics::Collect(observe::MetricsWriter& out) {
 
 void StoreMetrics::CollectTakes(observe::MetricsWriter& out) const {
   std::vector<StoreStatus> all;
-  for (const WorkerStore* store : stores_)
+  for (const quota::RedisStore* store : stores_)
     all.push_back(store->status());
   const auto sum = [&all](uint64_t StoreStatus::*count) {
     uint64_t total = 0;
@@ -84,7 +84,7 @@ void StoreMetrics::CollectTakes(observe::MetricsWriter& out) const {
 void StoreMetrics::CollectRedis(observe::MetricsWriter& out) const {
   const auto sum = [this](auto&& count) {
     uint64_t total = 0;
-    for (const WorkerStore* store : stores_)
+    for (const quota::RedisStore* store : stores_)
       total += count(store->metrics()).value();
     return total;
   };
@@ -96,7 +96,7 @@ void StoreMetrics::CollectRedis(observe::MetricsWriter& out) const {
   }
   uint64_t count = 0;
   uint64_t sum_ns = 0;
-  for (const WorkerStore* store : stores_) {
+  for (const quota::RedisStore* store : stores_) {
     const quota::redis::LatencyHistogram& latency = store->metrics().latency;
     for (size_t bucket = 0; bucket < quota::redis::LatencyHistogram::kBuckets; ++bucket)
       count += latency.count(bucket);

@@ -5,8 +5,8 @@
 
 #include <vector>
 
-#include "app/worker_store.h"
 #include "observe/metrics_writer.h"
+#include "quota/redis_store.h"
 
 namespace flowguard::app {
 
@@ -14,7 +14,8 @@ namespace flowguard::app {
 class StoreMetrics final : public observe::MetricsSource {
  public:
   // All must outlive this.
-  explicit StoreMetrics(std::vector<const WorkerStore*> stores) : stores_(std::move(stores)) {}
+  explicit StoreMetrics(std::vector<const quota::RedisStore*> stores)
+      : stores_(std::move(stores)) {}
 
   void Collect(observe::MetricsWriter& out) override;
 
@@ -22,7 +23,7 @@ class StoreMetrics final : public observe::MetricsSource {
   void CollectTakes(observe::MetricsWriter& out) const;
   void CollectRedis(observe::MetricsWriter& out) const;
 
-  std::vector<const WorkerStore*> stores_;
+  std::vector<const quota::RedisStore*> stores_;
 };
 
 }  // namespace flowguard::app

@@ -1,12 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/worker.h"
 
+#include <string>
 #include <utility>
 
 #include "base/bounds.h"
 #include "base/try.h"
 
 namespace flowguard::app {
+namespace {
+
+quota::RedisStoreOptions StoreOf(const Settings& settings, engine::Engine& engine, int worker) {
+  quota::RedisStoreOptions options;
+  options.redis = settings.store->redis;
+  options.owner = settings.store->node_name + "-" + std::to_string(worker);
+  options.deadline = settings.store->deadline;
+  options.nodes = settings.store->nodes;
+  if (worker == 0) options.on_nodes = [&engine](int nodes) { engine.SetFallbackNodes(nodes); };
+  return options;
+}
+
+}  // namespace
 
 HandlerServer::HandlerServer(net::Loop& loop, const http::ServerOptions& options,
                              http::Handler& handler)
@@ -18,8 +32,8 @@ Result<std::unique_ptr<Worker>> Worker::Create(const Settings& settings, engine:
   FG_ASSIGN_OR_RETURN(std::unique_ptr<net::Loop> loop, net::Loop::Create(clock));
   std::unique_ptr<Worker> worker(new Worker(settings, engine, entries, std::move(loop)));
   if (settings.store) {
-    FG_ASSIGN_OR_RETURN(worker->store_,
-                        WorkerStore::Create(*worker->loop_, engine, *settings.store, number));
+    FG_ASSIGN_OR_RETURN(worker->store_, quota::RedisStore::Create(
+                                            *worker->loop_, StoreOf(settings, engine, number)));
   }
   return worker;
 }

@@ -13,12 +13,12 @@
 #include "flowguard/result.h"
 
 #include "app/settings.h"
-#include "app/worker_store.h"
 #include "engine/engine.h"
 #include "http/handler_service.h"
 #include "http/server.h"
 #include "net/loop.h"
 #include "net/timer.h"
+#include "quota/redis_store.h"
 #include "serve/decision_api.h"
 #include "serve/gateway.h"
 #include "serve/open_entries.h"
@@ -64,7 +64,7 @@ class Worker {
   // Null for a shut door.  Threads: the counters may be read from any.
   [[nodiscard]] const serve::Gateway* gateway() const noexcept { return gateway_.get(); }
   [[nodiscard]] const http::ServerCounters* decision_counters() const noexcept;
-  [[nodiscard]] const WorkerStore* store() const noexcept { return store_.get(); }
+  [[nodiscard]] const quota::RedisStore* store() const noexcept { return store_.get(); }
 
  private:
   static constexpr Duration kDrainLook = std::chrono::milliseconds(5);
@@ -80,7 +80,7 @@ class Worker {
   engine::Engine& engine_;
   serve::OpenEntries& entries_;
   std::unique_ptr<net::Loop> loop_;
-  std::unique_ptr<WorkerStore> store_;
+  std::unique_ptr<quota::RedisStore> store_;
   std::unique_ptr<serve::Gateway> gateway_;
   std::unique_ptr<serve::DecisionApi> decision_api_;
   std::unique_ptr<HandlerServer> decision_server_;

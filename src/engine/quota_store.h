@@ -71,6 +71,10 @@ class QuotaStore {
   // Charges `units` more than were taken.
   virtual void Charge(const RemoteTake& take, int64_t units, Instant now) noexcept = 0;
 
+  // Returns when nothing of what earlier calls passed is looked at any more, as the rules
+  // of takes: before the engine that they are of ends.  May block.
+  virtual void Quiesce() noexcept {}
+
   // How many nodes share the limits, for the local share of a rule whose store
   // does not answer.  0: not known, such rules fail closed.
   [[nodiscard]] virtual int Nodes() const noexcept = 0;

@@ -24,6 +24,7 @@ void StoreDriver::Answer::Copy(std::span<const TakeOutcome> from) noexcept {
 
 StoreDriver::~StoreDriver() {
   GiveUpOn(Which::kAll, clock_.Now());
+  store_.Quiesce();
 }
 
 bool StoreDriver::Register(uint64_t ticket, Call& call) noexcept {
@@ -45,7 +46,7 @@ void StoreDriver::Run(Attempt& attempt, Instant now) noexcept {
   Call entry;
   entry.blocked = &call;
   if (!Register(ticket, entry)) {
-    engine_.Resume(attempt, {}, now);
+    Resume(attempt, {}, now);
     return;
   }
   store_.Take(attempt.remote_takes(), now, now + deadline_, ticket, this);
@@ -56,7 +57,7 @@ void StoreDriver::Run(Attempt& attempt, Instant now) noexcept {
     call.given_up = !answered;
   }
   // Nobody writes `first` from here on.
-  engine_.Resume(attempt, answered ? call.first.view() : std::span<const TakeOutcome>(), now);
+  Resume(attempt, answered ? call.first.view() : std::span<const TakeOutcome>(), now);
   const bool refused = !attempt.decision().allowed();
   if (!answered) store_.Abandon(ticket, refused);
   Unregister(ticket);
@@ -107,9 +108,15 @@ void StoreDriver::OnTaken(uint64_t ticket, std::span<const TakeOutcome> outcomes
   Finish(*async, outcomes, clock_.Now());
 }
 
+void StoreDriver::Resume(Attempt& attempt, std::span<const TakeOutcome> outcomes,
+                         Instant now) noexcept {
+  engine_.SetFallbackNodes(store_.Nodes());
+  engine_.Resume(attempt, outcomes, now);
+}
+
 void StoreDriver::Finish(AsyncCall& call, std::span<const TakeOutcome> outcomes,
                          Instant now) noexcept {
-  engine_.Resume(*call.attempt, outcomes, now);
+  Resume(*call.attempt, outcomes, now);
   PassOnDues(*call.attempt, now);
   call.done(call.attempt->decision());
 }
@@ -136,7 +143,7 @@ bool StoreDriver::GiveUpOnOldest(Which which, Instant now) noexcept {
     call.blocked = &late;
     asked_.erase(asked_.begin());
   }
-  engine_.Resume(*async->attempt, {}, now);
+  Resume(*async->attempt, {}, now);
   const bool refused = !async->attempt->decision().allowed();
   store_.Abandon(ticket, refused);
   Unregister(ticket);

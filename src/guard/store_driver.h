@@ -91,6 +91,9 @@ class StoreDriver final : public engine::TakeSink {
     std::unique_ptr<AsyncCall> async;
   };
 
+  // Resumes with the store's present count of nodes, which may have to do without it.
+  void Resume(engine::Attempt& attempt, std::span<const engine::TakeOutcome> outcomes,
+              Instant now) noexcept;
   void Finish(AsyncCall& call, std::span<const engine::TakeOutcome> outcomes, Instant now) noexcept;
   // Moves from `call` on success.  False: kStoreCallsMax are out already.
   bool Register(uint64_t ticket, Call& call) noexcept;
@@ -107,7 +110,8 @@ class StoreDriver final : public engine::TakeSink {
   engine::QuotaStore& store_;
   const Clock& clock_;
   const Duration deadline_;
-  std::atomic<uint64_t> next_ticket_{1};
+  // Of all drivers, for they may share a store.
+  static inline std::atomic<uint64_t> next_ticket_{1};
   std::mutex mutex_;
   std::map<uint64_t, Call> calls_;  // under mutex_
   // Tickets of async calls that may be given up, the oldest first; under mutex_.  Not

@@ -101,6 +101,21 @@ TEST_F(StoreDriverTest, ASecondAnswerIsIgnoredAndGivenBack) {
   EXPECT_EQ(store_.Held(), 1);
 }
 
+// Programs come and go while a Guard lives.
+TEST_F(StoreDriverTest, ASharesSizeFollowsTheStoresCountOfNodes) {
+  auto guard = Make({SharedRule("shared", 12, minutes(1), StoreFailurePolicy::kLocal)});
+  for (const auto& [nodes, share] : {std::pair(0, 0), std::pair(4, 3), std::pair(2, 6)}) {
+    store_.set_nodes(nodes);
+    clock_.Advance(minutes(2));
+    int admitted = 0;
+    for (int i = 0; i < 12; ++i) {
+      store_.Next(Script::kFails);
+      admitted += guard->Check(kRequest).allowed() ? 1 : 0;
+    }
+    EXPECT_EQ(admitted, share) << nodes;
+  }
+}
+
 // Every pair of scripts, every policy, with and without a local refusal after: what
 // the store holds is what went through it, and slots and local units balance.
 TEST_F(StoreDriverTest, UnitsBalanceUnderEveryScript) {
