@@ -51,6 +51,9 @@ inline constexpr Duration kLeaseRefresh = std::chrono::milliseconds(100);
 inline constexpr Duration kLeaseIdle = std::chrono::milliseconds(200);  // then it is returned
 inline constexpr Duration kLeaseSweep = std::chrono::milliseconds(50);
 inline constexpr Duration kRetryPause = std::chrono::milliseconds(500);  // of releases, renewals
+// For so many a node counts that is not heard of, and for so many fewer nodes are counted
+// before it is believed.
+inline constexpr int kBeatsToCount = 3;
 
 struct SharedStoreOptions {
   // Of this store, distinct from every other that uses the servers: who holds leases and
@@ -221,6 +224,7 @@ class SharedStore final : public engine::QuotaStore, private CellSink, private N
   Instant renew_at_ = Instant::max();
   Instant again_at_ = Instant::max();
   Instant beat_at_ = Instant::max();
+  Instant fewer_since_ = Instant::max();  // that fewer nodes are counted than Nodes()
   uint32_t next_shard_ = 0;
   int nodes_ = 0;
   bool open_ = false;

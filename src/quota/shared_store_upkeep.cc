@@ -185,8 +185,8 @@ void SharedStore::Beat(Instant now) noexcept {
   beat_at_ = now + options_.beat_every;
   if (beating_ || !open_) return;
   beating_ = true;
-  // Three beats may be lost before a node counts as gone.
-  const Duration ttl = options_.beat_every * 3 + options_.deadline;
+  // So many beats may be lost before a node counts as gone.
+  const Duration ttl = options_.beat_every * kBeatsToCount + options_.deadline;
   options_.node_register->Beat(options_.owner, ttl, now + options_.deadline, 0, this);
 }
 
@@ -197,6 +197,15 @@ void SharedStore::OnNodes(uint64_t /*ticket*/, int nodes) noexcept {
     StoreCounters::Add(counters_.beats_failed);
     return;
   }
+  if (nodes >= Nodes()) {
+    fewer_since_ = Instant::max();
+  } else if (fewer_since_ == Instant::max()) {
+    fewer_since_ = now_;
+  }
+  // While nodes start, or come back to a register that was lost, each is counted at its
+  // own next beat; until then too few would share the limit, and each would have too much.
+  if (nodes < Nodes() && now_ - fewer_since_ < options_.beat_every * kBeatsToCount) return;
+  fewer_since_ = Instant::max();
   if (nodes == nodes_) return;
   nodes_ = nodes;
   counters_.nodes.store(nodes, std::memory_order_relaxed);

@@ -220,5 +220,32 @@ TEST_F(UpkeepTest, TheLastCountOfNodesHoldsWhileTheRegisterIsAway) {
   EXPECT_TRUE(store_->quiet());
 }
 
+// Those who are counted are not all yet, when nodes start or when the register was lost.
+TEST_F(UpkeepTest, FewerNodesAreBelievedWhenTheyStayFewer) {
+  FakeRegister nodes;
+  SharedStoreOptions options;
+  options.nodes = 3;
+  options.node_register = &nodes;
+  Build(std::move(options));
+  store_->Open();
+  loop_.Settle(*store_);
+  nodes.Answer(1);
+  EXPECT_EQ(store_->Nodes(), 3) << "the others have not beaten yet";
+  Pass(seconds(5));
+  nodes.Answer(4);
+  EXPECT_EQ(store_->Nodes(), 4) << "more are believed at once";
+  for (int beat = 0; beat < 3; ++beat) {
+    Pass(seconds(5));
+    nodes.Answer(2);
+    EXPECT_EQ(store_->Nodes(), 4) << beat;
+  }
+  Pass(seconds(5));
+  nodes.Answer(2);
+  EXPECT_EQ(store_->Nodes(), 2);
+  Pass(seconds(5));
+  nodes.Answer(1);
+  EXPECT_EQ(store_->Nodes(), 2) << "from then on, not from before";
+}
+
 }  // namespace
 }  // namespace flowguard::quota
