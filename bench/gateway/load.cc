@@ -20,10 +20,12 @@
 // --poll sleep sleeps until something is due or arrives, where cores are few: answers are
 //              then seen some 50 us later than by the busy waiting of open loops
 // --port may come several times: connections are dealt out in turn.
+// SIGTERM ends it early, with what there is so far.
 // Prints one line of JSON.
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -46,6 +48,8 @@
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+volatile std::sig_atomic_t told_to_end = 0;
 
 struct Options {
   std::vector<int> ports;
@@ -208,10 +212,9 @@ void Load::Send(Connection& c, int requests, Clock::time_point due) {
     int n = 0;
     if (options_.keys > 0) {
       c.key = NextKey();
-      n = std::snprintf(text, sizeof text,
-                        "GET %s?k=k%07llu HTTP/1.1\r\nHost: bench.local\r\n%s\r\n",
-                        options_.path.c_str(), static_cast<unsigned long long>(c.key),
-                        options_.headers.c_str());
+      n = std::snprintf(
+          text, sizeof text, "GET %s?k=k%07llu HTTP/1.1\r\nHost: bench.local\r\n%s\r\n",
+          options_.path.c_str(), static_cast<unsigned long long>(c.key), options_.headers.c_str());
     } else {
       n = std::snprintf(text, sizeof text, "GET %s HTTP/1.1\r\nHost: bench.local\r\n%s\r\n",
                         options_.path.c_str(), options_.headers.c_str());
@@ -372,7 +375,7 @@ int Load::Run() {
   std::vector<epoll_event> events(1024);
   for (;;) {
     const auto now = Clock::now();
-    if (now >= end) break;
+    if (now >= end || told_to_end != 0) break;
     if (options_.rate > 0) Feed(now);
     const int ready = Poll(events, now);
     for (int i = 0; i < ready; ++i) {
@@ -440,5 +443,6 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: fg_load --port P [--connections N] [--seconds S] ...\n");
     return 2;
   }
+  std::signal(SIGTERM, [](int) { told_to_end = 1; });
   return Load(std::move(options)).Run();
 }
