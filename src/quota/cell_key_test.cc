@@ -12,6 +12,7 @@
 
 #include "engine/attempt.h"
 #include "engine/engine.h"
+#include "quota/redis/slot.h"
 #include "rules/compiled_rule.h"
 #include "rules/key.h"
 #include "testing/fake_request.h"
@@ -68,6 +69,21 @@ TEST_F(CellKeyTest, ReadsLikeWhatItIs) {
 TEST_F(CellKeyTest, EachShardHasItsOwnSlot) {
   EXPECT_EQ(KeyOf({"a"}, {.shard = 3}), "rl:{ip=a#s3}:per-client:tb");
   EXPECT_NE(KeyOf({"a#s3"}), KeyOf({"a"}, {.shard = 3}));
+}
+
+TEST_F(CellKeyTest, IdentitiesSpreadEvenlyOverACluster) {
+  constexpr int kIdentities = 10'000;
+  constexpr int kMasters = 3;
+  int counts[kMasters] = {};
+  for (int i = 0; i < kIdentities; ++i) {
+    const std::string key =
+        KeyOf({"192.0." + std::to_string(i / 250) + "." + std::to_string(i % 250)});
+    ++counts[redis::SlotOf(key) * kMasters / redis::kSlots];
+  }
+  for (const int count : counts) {
+    EXPECT_GE(count, kIdentities * 30 / 100);
+    EXPECT_LE(count, kIdentities * 37 / 100);
+  }
 }
 
 TEST_F(CellKeyTest, NeighboursAreThoseOfOneClientOrOneResource) {

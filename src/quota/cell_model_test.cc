@@ -199,6 +199,79 @@ TEST_P(CellModelTest, AStepBackOfTheClockLocksOutForOneQuotaAtMost) {
   EXPECT_EQ(Take(shape).granted, 1);
 }
 
+// Gone too early, a key would hand its quota back; in another unit, it would stay for days.
+TEST_P(CellModelTest, AKeyLivesAsLongAsItSaysSomethingAndNotMuchLonger) {
+  constexpr int64_t kSlackMs = 5'001;
+  constexpr int64_t kIdleMs = 5 * 60 * 1000;
+  const bool pair =
+      GetParam() == Algorithm::kSlidingWindow || GetParam() == Algorithm::kWeightedAverage;
+  for (const Duration window :
+       {Duration(std::chrono::milliseconds(100)), Duration(std::chrono::minutes(1)),
+        Duration(std::chrono::hours(9))}) {
+    CellShape shape{.algorithm = GetParam(), .config = {}};
+    shape.config.rate = {.limit = 10, .window = window};
+    if (GetParam() == Algorithm::kLeakyBucket) shape.config.wait = window / 10 * 9;
+    const int64_t window_ms = window / std::chrono::milliseconds(1);
+    commander.connection.Ask({"DEL", "k"});
+    for (int i = 0; i < 10; ++i) {
+      const CellReply reply = Take(shape);
+      ASSERT_EQ(reply.granted, 1);
+      const int64_t says_ms = reply.numbers.reset_after / std::chrono::milliseconds(1);
+      // PTTL is told by the real clock, of which some has passed.
+      EXPECT_GE(TtlMs("k") + 1'000, says_ms);
+      EXPECT_LE(TtlMs("k"), (pair ? std::max(2 * window_ms, kIdleMs) : says_ms + kSlackMs));
+      *commander.now_us += window_ms * 10;
+    }
+    const std::string before = Dump("k");
+    if (Take(shape).granted == 0) {
+      EXPECT_EQ(Dump("k"), before) << "a refusal extends nothing";
+    }
+  }
+}
+
+TEST_P(CellModelTest, ALimitOfZeroAndAYearAreNoErrors) {
+  CellShape shape{.algorithm = GetParam(), .config = {}};
+  shape.config.rate = {.limit = 0, .window = std::chrono::minutes(1)};
+  CellReply reply = Take(shape);
+  EXPECT_EQ(reply.status, CellReply::Status::kDone) << commander.last_error;
+  EXPECT_EQ(reply.granted, 0);
+  EXPECT_EQ(reply.numbers.retry_after, kNever);
+  EXPECT_EQ(commander.connection.AskNumber({"EXISTS", "k"}), 0);
+
+  shape.config.rate = {.limit = 1, .window = std::chrono::hours(24 * 366)};
+  EXPECT_EQ(Take(shape).granted, 1) << commander.last_error;
+  reply = Take(shape);
+  EXPECT_EQ(reply.status, CellReply::Status::kDone) << commander.last_error;
+  EXPECT_EQ(reply.granted, 0);
+  EXPECT_GT(reply.numbers.retry_after, Duration::zero());
+  EXPECT_LE(reply.numbers.retry_after, 2 * shape.config.rate.window);
+}
+
+// What another version or program left there.
+TEST_P(CellModelTest, AStateOfAnotherFormIsNoState) {
+  CellShape shape{.algorithm = GetParam(), .config = {}};
+  shape.config.rate = {.limit = 5, .window = std::chrono::minutes(1)};
+  if (GetParam() == Algorithm::kLeakyBucket) shape.config.wait = std::chrono::seconds(48);
+  const bool string_form =
+      GetParam() != Algorithm::kSlidingLog && GetParam() != Algorithm::kSlidingBuckets;
+  for (const std::string_view text :
+       {"", "x", "5", "00", "-7", "1e9", "29933 5", "29933 5 5 5", "nan", "\xff\x01", "2993350",
+        "99999999999999999999999999999999", "1796000000000000.x"}) {
+    if (string_form) {
+      commander.connection.Ask({"SET", "k", std::string(text)});
+    } else if (GetParam() == Algorithm::kSlidingBuckets) {
+      commander.connection.Ask({"DEL", "k"});
+      commander.connection.Ask({"HSET", "k", std::string(text), "x"});
+    } else {
+      continue;  // a list of anything else than instants is an error, told as that
+    }
+    const CellReply reply = Take(shape, 1, 6);
+    EXPECT_EQ(reply.status, CellReply::Status::kDone) << text << ": " << commander.last_error;
+    EXPECT_LE(reply.granted, 5) << text;
+    EXPECT_GT(TtlMs("k"), 0) << text << " stays for ever";
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(All, CellModelTest,
                          ::testing::Values(Algorithm::kTokenBucket, Algorithm::kLeakyBucket,
                                            Algorithm::kSlidingLog, Algorithm::kSlidingBuckets,

@@ -3,6 +3,7 @@
 // RedisCells over a client on a loop and a real redis-server, and what needs no server.
 #include "quota/redis_cells.h"
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <optional>
@@ -284,6 +285,43 @@ TEST_F(RedisCellsTest, AKeyThatHoldsSomethingElseFailsAlone) {
     EXPECT_EQ(AskAll(wrong)[1].status, Status::kFailed);
   }
   EXPECT_EQ(server_.Ask({"SCARD", "wrong"}), ":1\r\n");
+}
+
+// A key that ends just when it is asked for is a new window, and no window gets more.
+TEST_F(RedisCellsTest, EveryWindowOfAHotKeyAdmitsItsLimitAndNoMore) {
+  constexpr int64_t kLimit = 5;
+  constexpr int64_t kWindowUs = 10'000;
+  constexpr int64_t kWindows = 60;
+  constexpr int64_t kMondayUs = int64_t{4} * 24 * 3600 * 1'000'000;
+  CellShape shape{.algorithm = Algorithm::kFixedWindow, .config = {}};
+  shape.config.rate = {.limit = kLimit, .window = Duration(kWindowUs * 1000)};
+  std::map<int64_t, std::pair<int64_t, int64_t>> windows;  // asked, granted
+  for (int64_t first = 0, last = 0; last - first < kWindows;) {
+    const CellReply reply = AskOne(CallFor(CellOp::kTake, "hot", shape));
+    ASSERT_EQ(reply.status, Status::kDone);
+    last = (reply.now_us - kMondayUs) / kWindowUs;
+    if (first == 0) first = last;
+    ++windows[last].first;
+    windows[last].second += reply.granted;
+  }
+  for (const auto& [window, counts] : windows)
+    EXPECT_EQ(counts.second, std::min(counts.first, kLimit)) << "window " << window;
+}
+
+TEST_F(RedisCellsTest, AFullMemoryFailsAndLeavesTheCellAsItWas) {
+  for (const Algorithm algorithm :
+       {Algorithm::kTokenBucket, Algorithm::kSlidingLog, Algorithm::kSlidingBuckets,
+        Algorithm::kSlidingWindow, Algorithm::kFixedWindow}) {
+    const CellShape shape = ShapeFor(algorithm, 5);
+    const std::string key = "k" + std::to_string(static_cast<int>(algorithm));
+    ASSERT_EQ(AskOne(CallFor(CellOp::kTake, key, shape, 2)).granted, 1);
+    const std::string before = server_.Ask({"DUMP", key});
+    EXPECT_EQ(server_.Ask({"CONFIG", "SET", "maxmemory", "1"}), "+OK\r\n");
+    EXPECT_EQ(AskOne(CallFor(CellOp::kTake, key, shape)).status, Status::kFailed);
+    EXPECT_EQ(server_.Ask({"CONFIG", "SET", "maxmemory", "0"}), "+OK\r\n");
+    EXPECT_EQ(server_.Ask({"DUMP", key}), before);
+    EXPECT_EQ(FreeOf(key, shape), 3);
+  }
 }
 
 TEST_F(RedisCellsTest, WhatAnAbsentServerDidIsUnknownOrNothing) {
