@@ -3,7 +3,10 @@
 window, each given what it is due; checked on the gateway's own decision stamps and
 on the upstream's counts.
 
-FG_ACCURACY_SECONDS, FG_ACCURACY_RATE and FG_ACCURACY_CLIENTS set the size."""
+FG_ACCURACY_SECONDS, FG_ACCURACY_RATE and FG_ACCURACY_CLIENTS set the size.  With
+FG_ACCURACY_STEADY=1 the load has to keep its rate and each client to get 98 % of what
+the span was due; without, on a machine that stands still now and then, each client has
+to get all that was due for the requests that arrived."""
 import collections
 import json
 import os
@@ -14,6 +17,7 @@ import harness
 SECONDS = float(os.environ.get("FG_ACCURACY_SECONDS", "3"))
 RATE = int(os.environ.get("FG_ACCURACY_RATE", "8000"))
 CLIENTS = int(os.environ.get("FG_ACCURACY_CLIENTS", "200"))
+STEADY = os.environ.get("FG_ACCURACY_STEADY") == "1"
 LIMIT, BURST = 10, 10
 INTERVAL_NS = 1_000_000_000 // LIMIT
 
@@ -51,6 +55,16 @@ def most_in(stamps, span_ns):
     return most
 
 
+def granted(stamps):
+    """How many requests, decided at these instants in order, a bucket grants."""
+    full_at, count = 0, 0  # when the bucket is full again
+    for stamp in stamps:
+        after = max(full_at, stamp) + INTERVAL_NS
+        if after - stamp <= BURST * INTERVAL_NS:
+            full_at, count = after, count + 1
+    return count
+
+
 class Accuracy(harness.Case):
     def serve(self, config, *upstream_arguments):
         upstream = self.start(harness.Process([harness.TOOLS / "fg_upstream", 0, 32, *upstream_arguments]))
@@ -72,21 +86,26 @@ class Accuracy(harness.Case):
         result = self.load(port=server.gateway, connections=CLIENTS, sources=CLIENTS, rate=RATE,
                            seconds=SECONDS, stamps=stamps_path)
 
-        admitted, refused, all_stamps = collections.defaultdict(list), 0, []
+        admitted, offered = collections.defaultdict(list), collections.defaultdict(list)
+        refused, all_stamps = 0, []
         for line in stamps_path.read_text().splitlines():
             source, status, stamp = (int(word) for word in line.split())
             all_stamps.append(stamp)
+            offered[source].append(stamp)
             if status == 200:
                 admitted[source].append(stamp)
             else:
                 refused += 1
         print(f"offered {result['rate']:.0f}/s, {result['requests']} answers, {refused} refused")
         self.assertEqual(result["errors"], 0)
-        self.assertGreaterEqual(result["rate"], 0.95 * RATE)
         self.assertGreaterEqual(refused, len(all_stamps) / 2)
         self.assertEqual(len(admitted), CLIENTS)
         self.within_bounds(admitted)
-        self.given_their_due(admitted, max(all_stamps) - min(all_stamps))
+        for source, stamps in offered.items():
+            self.assertEqual(len(admitted[source]), granted(sorted(stamps)), f"client {source}")
+        if STEADY:
+            self.assertGreaterEqual(result["rate"], 0.95 * RATE)
+            self.given_their_due(admitted, max(all_stamps) - min(all_stamps))
         counts = dict(line.split() for line in harness.ask(upstream, "/counts")[2].splitlines())
         for source, stamps in admitted.items():
             address = f"127.1.{source // 250}.{source % 250 + 1}"
@@ -121,8 +140,10 @@ class Accuracy(harness.Case):
 
     def test_fixed_window_admits_twice_the_limit_at_the_edge_where_a_log_does_not(self):
         _, server = self.serve(EDGE_CONFIG)
-        # The edge shows unless a run happens to begin within milliseconds of one.
-        fixed = max(self.most_in_a_second(server, "/fixed") for _ in range(2))
+        # The edge shows unless a run begins within milliseconds of one, or is held up there.
+        fixed, runs = 0, 0
+        while fixed < 100 and runs < 6:
+            fixed, runs = max(fixed, self.most_in_a_second(server, "/fixed")), runs + 1
         log = max(self.most_in_a_second(server, "/log") for _ in range(2))
         print(f"most in one second: fixed_window {fixed}, sliding_log {log}, limit 50")
         self.assertEqual(fixed, 100)

@@ -164,7 +164,7 @@ class Reload(harness.Case):
 
         print(f"{reloads} reloads of {RULES} rules: p99 {busy['p99_us']:.0f} us, max {busy['max_us']:.0f}; "
               f"without: p99 {quiet['p99_us']:.0f} us, max {quiet['max_us']:.0f}")
-        self.assertGreaterEqual(reloads, 2)
+        self.assertGreaterEqual(reloads, 1)  # each was taken up, or becomes() had failed
         self.assertLess(busy["p99_us"], P99_US)
 
 
