@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The installed package: FlowGuard::core (standard library only), FlowGuard::text
-# (adds yaml-cpp and nlohmann-json), their CMake package and pkg-config files.
+# (adds yaml-cpp and nlohmann-json), FlowGuard::quota (adds OpenSSL), their CMake package
+# and pkg-config files.
 include(CMakePackageConfigHelpers)
 
 # One archive a package target, made of the folders' objects.
@@ -26,10 +27,18 @@ fg_package_library(core FOLDERS ${FLOWGUARD_CORE_FOLDERS} LINKS Threads::Threads
 if(FLOWGUARD_TEXT)
   fg_package_library(text FOLDERS ${FLOWGUARD_TEXT_FOLDERS} LINKS flowguard_core yaml-cpp)
 endif()
+if(FLOWGUARD_QUOTA)
+  find_package(OpenSSL 3 REQUIRED)
+  fg_package_library(quota FOLDERS net wire quota_redis quota_scripts quota
+                     LINKS flowguard_core OpenSSL::SSL OpenSSL::Crypto)
+endif()
 
 install(DIRECTORY include/flowguard DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 if(NOT FLOWGUARD_TEXT)
   install(CODE "file(REMOVE \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_INCLUDEDIR}/flowguard/rules_text.h\")")
+endif()
+if(NOT FLOWGUARD_QUOTA)
+  install(CODE "file(REMOVE \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_INCLUDEDIR}/flowguard/shared.h\")")
 endif()
 install(EXPORT FlowGuardTargets NAMESPACE FlowGuard:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/FlowGuard)
 configure_package_config_file(cmake/FlowGuardConfig.cmake.in FlowGuardConfig.cmake
@@ -39,6 +48,10 @@ install(FILES ${PROJECT_BINARY_DIR}/FlowGuardConfig.cmake ${PROJECT_BINARY_DIR}/
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/FlowGuard)
 configure_file(cmake/flowguard.pc.in flowguard.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/flowguard.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+if(FLOWGUARD_QUOTA)
+  configure_file(cmake/flowguard-quota.pc.in flowguard-quota.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/flowguard-quota.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endif()
 if(TARGET flowguard)
   install(TARGETS flowguard RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()

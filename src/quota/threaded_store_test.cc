@@ -79,6 +79,8 @@ class ThreadedStoreTest : public ::testing::Test {
  protected:
   ThreadedStoreTest() { rule_.rule = testing::SharedRule("r", 10, hours(1)); }
 
+  void TearDown() override { store_.Quiesce(); }  // as the last caller does
+
   [[nodiscard]] engine::RemoteTake TakeOf(std::string_view key) const {
     engine::RemoteTake take;
     take.rule = &rule_;

@@ -15,12 +15,17 @@ cmake -G Ninja -S tests/install/consumer -B "$work/consumer" -DCMAKE_PREFIX_PATH
 cmake --build "$work/consumer"
 "$work/consumer/consumer_core"
 "$work/consumer/consumer_text"
+tests/with_redis.sh "$work/consumer/consumer_quota"
 
 pc=$(find "$work/prefix" -name flowguard.pc -printf '%h')
 flags=$(PKG_CONFIG_PATH="$pc" pkg-config --cflags --libs flowguard)
 # shellcheck disable=SC2086
 g++ -std=c++20 tests/install/consumer/text.cc $flags -o "$work/by_pkg_config"
 "$work/by_pkg_config"
+flags=$(PKG_CONFIG_PATH="$pc" pkg-config --cflags --libs flowguard-quota)
+# shellcheck disable=SC2086
+g++ -std=c++20 tests/install/consumer/quota.cc $flags -o "$work/quota_by_pkg_config"
+tests/with_redis.sh "$work/quota_by_pkg_config"
 
 # The core alone must need nothing but the standard library.
 needed=$(objdump -p "$work/consumer/consumer_core" | awk '/NEEDED/ {print $2}' |
