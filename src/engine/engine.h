@@ -128,7 +128,8 @@ struct Explanation {
   std::string rule;
   std::string matched_by;  // "route POST /orders/{id}"
   std::string key;         // "ip=192.0.2.7"; secrets are not hidden here
-  Decision decision;       // as a peek
+  Decision decision;       // as a peek; of a shared rule the limit alone
+  bool shared = false;     // a store counts it
 };
 
 class Engine {

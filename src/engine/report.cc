@@ -81,6 +81,7 @@ std::vector<Explanation> Engine::Explain(const RequestView& request, Instant now
     walk.Start(Mode::kPeek, request);
     walk.PeekOne(loaded, {*loaded.compiled, request, matches, match.by_route});
     one.decision = attempt.decision();
+    one.shared = loaded.compiled->remote();
   }
   return explanations;
 }

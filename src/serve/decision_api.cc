@@ -105,6 +105,7 @@ struct DecisionApi::Waiting {
   http::Deferred answer;
   std::unique_ptr<engine::Attempt> attempt;  // null: kFree
   Caller caller;
+  StatusAnswer status;  // of a status
 };
 
 DecisionApi::DecisionApi(net::Loop& loop, engine::Engine& engine, OpenEntries& entries,
@@ -320,7 +321,17 @@ void DecisionApi::Exit(std::string_view body, const http::PeerInfo& /*peer*/,
 void DecisionApi::Status(const wire::RequestHead& head, const http::PeerInfo& peer,
                          http::Responder& responder) {
   json_.clear();
-  const int status = status_.Write(head, peer.ip, responder.now(), json_);
+  StatusAnswer answer;
+  const int status = status_.Read(head, peer.ip, responder.now(), *attempt_, answer, json_);
+  if (status == 200 && attempt_->remote_pending()) {
+    const Caller caller{
+        .question = Question::kStatus, .deny_status = 0, .time_to_live = {}, .peer = {}};
+    Waiting& waiting =
+        Postpone(std::exchange(attempt_, std::make_unique<engine::Attempt>()), caller, responder);
+    waiting.status = std::move(answer);
+    return Ask(waiting);
+  }
+  if (status == 200) answer.Write(json_);
   responder.Send(status, status == 200 ? kJson : kProblemJson, json_, kNoStore);
 }
 
@@ -375,6 +386,8 @@ void DecisionApi::OnStoreAnswer(Waiting& waiting, uint64_t ticket,
   const Instant now = loop_.Now();
   waiting.timer.Disarm();
   engine::Attempt& attempt = *waiting.attempt;
+  const Question question = waiting.caller.question;
+  if (question == Question::kStatus) waiting.status.Heard(attempt.remote_takes(), outcomes);
   engine_.Resume(attempt, outcomes, now);
   PassDues(attempt);
   if (orphaned) {
@@ -382,9 +395,11 @@ void DecisionApi::OnStoreAnswer(Waiting& waiting, uint64_t ticket,
     Cancel(attempt, now);
     return Free(waiting);
   }
-  // A check tells its caller to wait.
+  // A check tells its caller to wait, and a status waits for nothing.
   const bool waits = attempt.decision().verdict == Verdict::kWait;
-  if (!waits || waiting.caller.question == Question::kCheck) return Answer(waiting);
+  if (!waits || question == Question::kCheck || question == Question::kStatus) {
+    return Answer(waiting);
+  }
   draining_ || parked_ >= base::kParkedMax ? RefuseWait(waiting) : Park(waiting);
 }
 
@@ -459,6 +474,7 @@ void DecisionApi::Free(Waiting& waiting) noexcept {
   waiting.stage = Waiting::Stage::kFree;
   waiting.given_up = false;
   waiting.answer = {};
+  waiting.status = {};
   waiting.attempt.reset();
   free_.push_back(&waiting);
 }
@@ -476,6 +492,7 @@ void DecisionApi::Answer(Waiting& waiting) noexcept {
   http::Deferred reply = waiting.answer;
   std::unique_ptr<engine::Attempt> attempt = std::move(waiting.attempt);
   const Caller caller = waiting.caller;
+  const StatusAnswer said = std::exchange(waiting.status, {});
   Free(waiting);
   json_.clear();
   if (caller.question == Question::kAuth) {
@@ -487,6 +504,8 @@ void DecisionApi::Answer(Waiting& waiting) noexcept {
   int status = 200;
   if (caller.question == Question::kEnter) {
     status = FinishEnter(attempt, caller, now);
+  } else if (caller.question == Question::kStatus) {
+    said.Write(json_);
   } else {
     AppendDecision(attempt->decision(), json_);
   }

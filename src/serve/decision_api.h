@@ -78,7 +78,7 @@ class DecisionApi final : public http::Handler, public engine::TakeSink {
   void EndEntries() noexcept;
 
  private:
-  enum class Question : uint8_t { kAuth, kCheck, kEnter };
+  enum class Question : uint8_t { kAuth, kCheck, kEnter, kStatus };
   // What the answer depends on besides the decision.
   struct Caller {
     Question question = Question::kAuth;
@@ -146,7 +146,7 @@ class DecisionApi final : public http::Handler, public engine::TakeSink {
   const std::shared_ptr<StoreDues> dues_;  // null without a store
   HttpRequestView view_;
   StatusPage status_;
-  std::unique_ptr<engine::Attempt> attempt_;  // of /v1/auth and /v1/check
+  std::unique_ptr<engine::Attempt> attempt_;  // of what holds nothing: auth, check, status
   net::Timer expire_timer_;
   std::vector<std::unique_ptr<Waiting>> waiting_;  // all that were ever needed at once
   std::vector<Waiting*> free_;

@@ -135,6 +135,27 @@ TEST(DecisionApiStoreTest, APeekTakesNothingFromTheStore) {
   EXPECT_EQ(worker.store.Held(), 0);
 }
 
+TEST(DecisionApiStoreTest, AStatusTellsWhatTheStoreSaysAndTakesNothing) {
+  constexpr std::string_view kStatus = "GET /v1/status HTTP/1.1\r\nHost: x\r\n\r\n";
+  Ground ground({Shared(3)});
+  Worker worker(ground);
+  EXPECT_EQ(StatusOf(worker.client->Ask(kAuth)), "200");
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_THAT(worker.client->Ask(kStatus),
+                HasSubstr(R"("allowed":true,"limit":3,"remaining":2,)"));
+  }
+  worker.store.Next(Script::kFails);
+  EXPECT_THAT(worker.client->Ask(kStatus),
+              HasSubstr(R"("allowed":null,"limit":3,"remaining":null,)"));
+  worker.SendAndWait(kStatus, Script::kWhenTold);
+  worker.store.AnswerAll();
+  EXPECT_THAT(worker.client->Receive(), HasSubstr(R"("remaining":2,)"));
+  worker.SendAndWait(kStatus, Script::kWhenTold);
+  worker.Advance(milliseconds(21));
+  EXPECT_THAT(worker.client->Receive(), HasSubstr(R"("remaining":null,)"));
+  EXPECT_EQ(worker.store.Held(), 1);
+}
+
 TEST(DecisionApiStoreTest, ALateAnswerIsPassedOnWhenItComes) {
   for (const std::string_view request : {kAuth, kCheck, kEnter}) {
     Ground ground({Shared(1)});

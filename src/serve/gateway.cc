@@ -99,18 +99,16 @@ void Gateway::OnTaken(uint64_t ticket, std::span<const engine::TakeOutcome> outc
 }
 
 void Gateway::AnswerStatus(http::ServerSession& session, const wire::RequestHead& head) noexcept {
-  const bool get = head.method == wire::Method::kGet || head.method == wire::Method::kHead;
-  std::string body;
-  int status = 405;
-  if (get) {
-    status = status_.Write(head, session.peer().ip, session.now(), body);
-  } else {
-    AppendProblemDocument(status, "expected GET", body);
+  if (head.method == wire::Method::kGet || head.method == wire::Method::kHead) {
+    ProxyExchange& exchange = Borrow();
+    exchange.Start(session, head);
+    return exchange.AnswerStatus(head);
   }
-  CountResponse(status);
-  http::Responder(session).Send(
-      status, status == 200 ? "application/json" : "application/problem+json", body,
-      get ? "Cache-Control: no-store\r\n" : "Cache-Control: no-store\r\nAllow: GET, HEAD\r\n");
+  std::string body;
+  AppendProblemDocument(405, "expected GET", body);
+  CountResponse(405);
+  http::Responder(session).Send(405, "application/problem+json", body,
+                                "Cache-Control: no-store\r\nAllow: GET, HEAD\r\n");
 }
 
 ProxyExchange& Gateway::Borrow() {

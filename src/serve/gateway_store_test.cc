@@ -62,6 +62,61 @@ TEST_F(GatewayStoreTest, TheStoreDecides) {
   EXPECT_EQ(fake.abandoned(), 0);
 }
 
+TEST_F(GatewayStoreTest, TheStatusPageTellsWhatTheStoreSaysAndTakesNothing) {
+  constexpr std::string_view kStatus = "GET /.flowguard/status HTTP/1.1\r\nHost: x\r\n\r\n";
+  constexpr std::string_view kUnknown =
+      R"("kind":"limit","allowed":null,"limit":3,"remaining":null,"reset_after_ms":null)";
+  Open({Shared(3)});
+  SocketClient client = Dial();
+  EXPECT_EQ(StatusOf(Ask(client, kGet)), "200");
+  for (int i = 0; i < 2; ++i) {
+    const std::string answer = Ask(client, kStatus);
+    EXPECT_NE(answer.find(R"("allowed":true,"limit":3,"remaining":2,)"), std::string::npos)
+        << answer;
+  }
+  EXPECT_EQ(fake.Held(), 1);
+  EXPECT_EQ(upstream.requests(), 1U);
+
+  fake.Next(Script::kFails);
+  EXPECT_NE(Ask(client, kStatus).find(kUnknown), std::string::npos);
+
+  client.Forget();
+  AskAndWait(client, kStatus, Script::kWhenTold);
+  fake.AnswerAll();
+  ASSERT_TRUE(UntilReceived(client, R"("remaining":2)"));
+  client.Forget();
+  AskAndWait(client, kStatus, Script::kWhenTold);
+  clock.Advance(milliseconds(21));
+  ASSERT_TRUE(UntilReceived(client, kUnknown));
+  fake.AnswerAll();
+  EXPECT_EQ(StatusOf(Ask(client, kGet)), "200");
+  {
+    SocketClient leaves = Dial();
+    AskAndWait(leaves, kStatus, Script::kWhenTold);
+  }
+  Turn();
+  fake.AnswerAll();
+  Turn();
+  EXPECT_NE(Ask(client, kStatus).find(R"("remaining":1,)"), std::string::npos);
+  EXPECT_EQ(counters().in_flight.load(), 0);
+  EXPECT_EQ(fake.Held(), 2);
+}
+
+TEST_F(GatewayStoreTest, TheStatusPageTellsOfLocalAndSharedRulesTogether) {
+  Open({Limit("local", 1), Shared(3)});
+  SocketClient client = Dial();
+  constexpr std::string_view kStatus = "GET /.flowguard/status HTTP/1.1\r\nHost: x\r\n\r\n";
+  EXPECT_NE(Ask(client, kStatus).find(R"("remaining":3,)"), std::string::npos);
+  EXPECT_EQ(StatusOf(Ask(client, kGet)), "200");
+  // Nothing is asked of the store that a local rule refuses already.
+  const std::string answer = Ask(client, kStatus);
+  EXPECT_NE(answer.find(R"("rule":"local","kind":"limit","allowed":false,"limit":1,"remaining":0)"),
+            std::string::npos)
+      << answer;
+  EXPECT_NE(answer.find(R"("rule":"shared","kind":"limit","allowed":null,"limit":3,)"),
+            std::string::npos);
+}
+
 TEST_F(GatewayStoreTest, NothingGoesUpstreamBeforeALateAnswerAndAllOfItAfter) {
   Open({Shared(1)});
   SocketClient client = Dial();

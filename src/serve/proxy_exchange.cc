@@ -453,6 +453,7 @@ void ProxyExchange::Finish() noexcept {
   session_ = nullptr;
   request_.Release();
   response_.Release();
+  status_.reset();
   gateway_.Return(*this);
 }
 

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -19,6 +20,7 @@
 #include "http/buffer_pool.h"
 #include "http/server_session.h"
 #include "net/loop.h"
+#include "serve/status.h"
 #include "serve/upstream_pool.h"
 #include "wire/http1.h"
 #include "wire/http1_chunked.h"
@@ -38,6 +40,8 @@ class ProxyExchange final : public UpstreamUser {
 
   // Decides about `head`, which the gateway's view has been pointed at, and goes on.
   void Decide(const wire::RequestHead& head) noexcept;
+  // Answers the question for the status page, when the store has told what it counts.
+  void AnswerStatus(const wire::RequestHead& head) noexcept;
   // Passes the request on undecided.
   void Exempt(const wire::RequestHead& head) noexcept { Forward(head); }
   // The store answered `ticket`.  False: nobody waits for that one any more.
@@ -85,6 +89,7 @@ class ProxyExchange final : public UpstreamUser {
 
   // decision
   void Ask() noexcept;
+  void SendStatus(int status, std::string_view body) noexcept;
   void AbandonTake() noexcept;
   void PassDues() noexcept;
   void Decided(const wire::RequestHead& head) noexcept;
@@ -174,6 +179,7 @@ class ProxyExchange final : public UpstreamUser {
   http::Buffer response_;  // part of an answer's head
   uint64_t ticket_ = 0;    // use of this object << 32 | its index
   net::Timer wait_;
+  std::optional<StatusAnswer> status_;  // this is a question for the status page
   engine::Attempt attempt_;
 };
 

@@ -3,8 +3,10 @@
 // From the head of a request to its verdict: the engine, the store if rules need it,
 // and the wait.
 #include <memory>
+#include <string>
 
 #include "base/check.h"
+#include "http/handler.h"
 #include "serve/gateway.h"
 #include "serve/proxy_exchange.h"
 
@@ -58,10 +60,35 @@ bool ProxyExchange::OnStoreAnswer(uint64_t ticket,
   wait_.Disarm();
   stage_ = Stage::kDeciding;
   decided_at_ = now;
+  if (status_) status_->Heard(attempt_.remote_takes(), outcomes);
   gateway_.engine_.Resume(attempt_, outcomes, now);
   PassDues();
-  Decided(KeptHead());
+  if (!status_) {
+    Decided(KeptHead());
+    return true;
+  }
+  std::string body;
+  status_->Write(body);
+  SendStatus(200, body);
   return true;
+}
+
+void ProxyExchange::AnswerStatus(const wire::RequestHead& head) noexcept {
+  std::string body;
+  status_.emplace();
+  const int status =
+      gateway_.status_.Read(head, session_->peer().ip, session_->now(), attempt_, *status_, body);
+  if (status == 200 && attempt_.remote_pending()) return Ask();
+  if (status == 200) status_->Write(body);
+  SendStatus(status, body);
+}
+
+void ProxyExchange::SendStatus(int status, std::string_view body) noexcept {
+  http::Deferred answer(session_->ref());
+  Finish();
+  gateway_.CountResponse(status);
+  answer.Send(status, status == 200 ? "application/json" : "application/problem+json", body,
+              "Cache-Control: no-store\r\n");
 }
 
 // The client has left, or the deadline is over and the store did not say so.

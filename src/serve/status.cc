@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "http/fields.h"
+#include "rules/compiled_rule.h"
 #include "serve/rate_headers.h"
 #include "text/json_writer.h"
 #include "wire/http1_writer.h"
@@ -32,26 +33,54 @@ std::string_view QueryOf(std::string_view target) noexcept {
   return at == std::string_view::npos ? std::string_view() : target.substr(at + 1);
 }
 
-// `next`: the rule's answer to one more request.
-void AppendRule(const engine::Explanation& rule, const Decision& next, RuleKind kind,
-                std::string& out) {
-  out += "{\"rule\":";
-  text::AppendJsonString(out, rule.rule);
-  out += ",\"kind\":\"";
-  out += KindWord(kind);
-  out += "\",\"allowed\":";
-  out += next.allowed() ? "true" : "false";
-  out += ',';
-  Decision numbers = rule.decision;
-  numbers.retry_after = next.retry_after;
-  AppendNumbers(numbers, out);
-  out += '}';
-}
-
 }  // namespace
 
-int StatusPage::Write(const wire::RequestHead& head, const http::IpAddress& peer, Instant now,
-                      std::string& body) {
+void StatusAnswer::Heard(std::span<const engine::RemoteTake> takes,
+                         std::span<const engine::TakeOutcome> outcomes) {
+  for (size_t i = 0; i < std::min(takes.size(), outcomes.size()); ++i) {
+    if (outcomes[i].status == engine::TakeOutcome::Status::kFailed) continue;
+    const std::string_view name = takes[i].rule->rule.name;
+    const auto row = std::find_if(rows_.begin(), rows_.end(),
+                                  [name](const Row& one) { return one.rule == name; });
+    if (row == rows_.end()) continue;
+    const limit::Numbers& numbers = outcomes[i].numbers;
+    row->known = true;
+    row->allowed = numbers.remaining > 0;
+    row->numbers.limit = numbers.limit;
+    row->numbers.remaining = numbers.remaining;
+    row->numbers.reset_after = numbers.reset_after;
+    row->numbers.retry_after = row->allowed ? Duration::zero() : numbers.reset_after;
+  }
+}
+
+void StatusAnswer::Write(std::string& body) const {
+  body += "{\"path\":";
+  text::AppendJsonString(body, path_);
+  body += ",\"method\":";
+  text::AppendJsonString(body, method_);
+  body += ",\"rules\":[";
+  for (const Row& row : rows_) {
+    if (&row != rows_.data()) body += ',';
+    body += "{\"rule\":";
+    text::AppendJsonString(body, row.rule);
+    body += ",\"kind\":\"";
+    body += KindWord(row.kind);
+    body += "\",\"allowed\":";
+    if (row.known) {
+      body += row.allowed ? "true," : "false,";
+      AppendNumbers(row.numbers, body);
+    } else {
+      body += "null,\"limit\":";
+      AppendDecimal(row.numbers.limit, body);
+      body += ",\"remaining\":null,\"reset_after_ms\":null,\"retry_after_ms\":null";
+    }
+    body += '}';
+  }
+  body += "]}";
+}
+
+int StatusPage::Read(const wire::RequestHead& head, const http::IpAddress& peer, Instant now,
+                     engine::Attempt& attempt, StatusAnswer& answer, std::string& body) {
   std::array<char, 64> method_room;
   const std::string_view query = QueryOf(head.target);
   const http::FieldValue path = http::FindQueryParameter(query, "path", path_);
@@ -81,22 +110,25 @@ int StatusPage::Write(const wire::RequestHead& head, const http::IpAddress& peer
   const auto next = engine_.Explain(view_, now);
   if (view_.ambiguous()) return bad(400, view_.ambiguity());
 
-  body += "{\"path\":";
-  text::AppendJsonString(body, view_.path);
-  body += ",\"method\":";
-  text::AppendJsonString(body, asked_method);
-  body += ",\"rules\":[";
-  bool first = true;
+  answer.path_ = view_.path;
+  answer.method_ = asked_method;
+  answer.rows_.clear();
+  bool shared = false;
   // Rules that were loaded in between are told of the next time.
   for (size_t i = 0; i < std::min(rules.size(), next.size()); ++i) {
     const engine::Explanation& rule = rules[i];
     const RuleInfo* info = rule.decision.rule;
     if (info == nullptr || info->shadow || info->kind == RuleKind::kAccess) continue;
-    if (!first) body += ',';
-    first = false;
-    AppendRule(rule, next[i].decision, info->kind, body);
+    shared = shared || rule.shared;
+    StatusAnswer::Row& row = answer.rows_.emplace_back();
+    row.rule = rule.rule;
+    row.kind = info->kind;
+    row.known = !rule.shared;
+    row.allowed = next[i].decision.allowed();
+    row.numbers = rule.decision;
+    row.numbers.retry_after = next[i].decision.retry_after;
   }
-  body += "]}";
+  if (shared) static_cast<void>(engine_.Begin(attempt, view_, engine::Mode::kPeek, now));
   return 200;
 }
 

@@ -279,18 +279,17 @@ class LimitByAddress(ContractCase):
         self.assertEqual(after["cmdstat_evalsha"] - before["cmdstat_evalsha"], 1)
         self.assertEqual(inside, {"cmdstat_time": 1, "cmdstat_get": 1, "cmdstat_set": 1})
 
-    def test_a_look_tells_what_is_left_over_all_instances(self):
+    def test_the_status_tells_what_is_left_and_when_all_of_it_is_over_all_instances(self):
         for guard in (*self.guards, self.guards[0]):
             self.assertEqual(harness.ask(guard.gateway).status, 200)
-        look = json.dumps({"path": "/", "dimensions": {"ip": "127.0.0.1"}, "peek": True})
         for guard in self.guards:
-            for _ in range(2):  # it takes nothing
-                rule = harness.ask(guard.decisions, "/v1/check", "POST", body=look).json()
-                self.assertEqual((rule["rule"], rule["limit"], rule["remaining"]),
-                                 ("per-client", self.LIMIT, self.LIMIT - 3))
-                self.assertTrue(rule["allowed"])
-                self.assertTrue(0 < rule["reset_after_ms"] <= 120_000, rule)
-
+            for port, path in ((guard.gateway, "/.flowguard/status"), (guard.decisions, "/v1/status")):
+                for _ in range(2):  # a look takes nothing
+                    rule, = harness.ask(port, path).json()["rules"]
+                    self.assertEqual((rule["rule"], rule["limit"], rule["remaining"]),
+                                     ("per-client", self.LIMIT, self.LIMIT - 3))
+                    self.assertTrue(rule["allowed"])
+                    self.assertTrue(0 < rule["reset_after_ms"] <= 120_000, rule)
 
     def test_reloads_leave_what_is_used_up_used_up(self):
         self.use_up()
