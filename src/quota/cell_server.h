@@ -96,6 +96,9 @@ class CellServer {
   // No call may be made together when this differs: the keys live on different nodes.
   // 0 for all keys on a single server.
   [[nodiscard]] virtual uint32_t PlaceOf(std::string_view key) const noexcept = 0;
+  // Which server has the keys of a place now: who fails and answers.  Small numbers; 0 where
+  // there is one server, and where it is not known.
+  [[nodiscard]] virtual uint32_t ServerOf(uint32_t /*place*/) const noexcept { return 0; }
 };
 
 }  // namespace flowguard::quota

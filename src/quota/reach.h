@@ -20,8 +20,9 @@ namespace flowguard::quota {
 // Flights in a row that fail before a server counts as away.
 inline constexpr int kFailuresToLeave = 5;
 inline constexpr Duration kProbeFirst = std::chrono::milliseconds(100);
-// So that fallback is left within two seconds of a server's return.
-inline constexpr Duration kProbeMax = std::chrono::seconds(1);
+// So that fallback is left within two seconds of a server's return, of which half a second
+// may go by before the connection is tried again.
+inline constexpr Duration kProbeMax = std::chrono::milliseconds(500);
 
 // Threads: one owner.
 class Reach {
@@ -29,26 +30,26 @@ class Reach {
   // `seed`: probes of nodes that lost a server together come apart.
   Reach(uint64_t seed, StoreCounters& counters) noexcept : draw_(seed | 1), counters_(counters) {}
 
-  [[nodiscard]] bool Away(uint32_t place) const noexcept { return At(place).away; }
-  // A flight to `cell`'s server ended.  Logs when fallback is entered or left.
-  void Answered(const KnownCell& cell) noexcept;
-  void Failed(const KnownCell& cell, Instant now) noexcept;
+  [[nodiscard]] bool Away(uint32_t server) const noexcept { return At(server).away; }
+  // A flight to a server ended; it asked for `cell`.  Logs when fallback is entered or left.
+  void Answered(uint32_t server) noexcept;
+  void Failed(uint32_t server, const KnownCell& cell, Instant now) noexcept;
 
   // A server that is to be probed now, by a peek at the cell that is written to `key` and
   // `shape`; no more until Answered or Failed.  False: none is due.
   struct Probe {
-    uint32_t place = 0;
+    uint32_t server = 0;
     std::array<char, base::kCellKeyBytesMax> key_bytes;
     size_t key_size = 0;
     CellShape shape;
   };
   bool NextProbe(Instant now, Probe& probe) noexcept;
-  void ProbeEnded(uint32_t place, bool answered, Instant now) noexcept;
+  void ProbeEnded(uint32_t server, bool answered, Instant now) noexcept;
   // When a probe is due; Instant::max(): none is away.
   [[nodiscard]] Instant NextProbeAt() const noexcept;
 
  private:
-  struct Place {
+  struct Server {
     int failures = 0;
     bool away = false;
     bool probing = false;
@@ -57,16 +58,16 @@ class Reach {
     Probe probe;
   };
 
-  [[nodiscard]] const Place& At(uint32_t place) const noexcept {
-    return places_[place % base::kStorePlacesMax];
+  [[nodiscard]] const Server& At(uint32_t server) const noexcept {
+    return servers_[server % base::kStoreServersMax];
   }
-  [[nodiscard]] Place& At(uint32_t place) noexcept {
-    return places_[place % base::kStorePlacesMax];
+  [[nodiscard]] Server& At(uint32_t server) noexcept {
+    return servers_[server % base::kStoreServersMax];
   }
-  void Back(Place& place) noexcept;
-  void PutOff(Place& place, Instant now) noexcept;
+  void Back(Server& server) noexcept;
+  void PutOff(Server& server, Instant now) noexcept;
 
-  std::array<Place, base::kStorePlacesMax> places_;
+  std::array<Server, base::kStoreServersMax> servers_;
   size_t away_ = 0;
   uint64_t draw_;
   StoreCounters& counters_;

@@ -43,6 +43,9 @@ class RedisCells final : public CellServer, private redis::ReplySink {
   [[nodiscard]] uint32_t PlaceOf(std::string_view key) const noexcept override {
     return commander_.PlaceOf(key);
   }
+  [[nodiscard]] uint32_t ServerOf(uint32_t place) const noexcept override {
+    return commander_.ServerOf(place);
+  }
 
   // Calls that wait for their answer.
   [[nodiscard]] size_t pending() const noexcept { return pending_.size() - free_.size(); }

@@ -163,7 +163,7 @@ bool SharedStore::FitsTogether(const Ask& ask) const noexcept {
     const KnownCell* const cell = part.cell;
     if (part.settled || part.soft || part.cost == 0 || part.shards > 1) return false;
     if (cell->place != first->place || cell->in_flight || cell->first != nullptr) return false;
-    if (cell->lease.units > 0 || reach_.Away(cell->place)) return false;
+    if (cell->lease.units > 0 || reach_.Away(server_.ServerOf(cell->place))) return false;
     for (size_t other = 0; other < i; ++other) {
       if (ask.parts[other].cell == cell) return false;
     }
@@ -198,7 +198,7 @@ SharedStore::Local SharedStore::TryLocally(Ask& ask) noexcept {
   if (const std::optional<Numbers> numbers = RememberedRefusal(part); numbers) {
     return Refuse(ask, *numbers, kNotAsked) ? Local::kEnded : Local::kSettled;
   }
-  if (reach_.Away(part.cell->place)) {
+  if (reach_.Away(server_.ServerOf(part.cell->place))) {
     StoreCounters::Add(counters_.failed_away);
     Fail(ask);
     return Local::kSettled;

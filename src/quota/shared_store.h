@@ -121,8 +121,8 @@ class SharedStore final : public engine::QuotaStore, private CellSink, private N
     Kind kind = Kind::kBatch;
     Instant sent_at;
     Instant deadline;
-    Ask* ask = nullptr;  // kTogether
-    uint32_t place = 0;  // kProbe
+    Ask* ask = nullptr;   // kTogether
+    uint32_t server = 0;  // kProbe
     size_t count = 0;
     std::array<Run, base::kCellCallsPerFlightMax> runs;
   };

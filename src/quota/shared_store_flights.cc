@@ -198,7 +198,7 @@ void SharedStore::OnReplies(uint64_t ticket, std::span<const CellReply> replies)
   Flight& flight = flights_[ticket];
   if (flight.kind == Flight::Kind::kProbe) {
     const bool answered = replies[0].status == CellReply::Status::kDone;
-    reach_.ProbeEnded(flight.place, answered, now_);
+    reach_.ProbeEnded(flight.server, answered, now_);
     flights_.Return(&flight);
     return WakeSoon();
   }
@@ -206,7 +206,8 @@ void SharedStore::OnReplies(uint64_t ticket, std::span<const CellReply> replies)
     return reply.status == CellReply::Status::kDone;
   });
   const KnownCell& first = *flight.runs[0].cell;
-  answered ? reach_.Answered(first) : reach_.Failed(first, now_);
+  const uint32_t server = server_.ServerOf(first.place);
+  answered ? reach_.Answered(server) : reach_.Failed(server, first, now_);
   switch (flight.kind) {
     case Flight::Kind::kBatch:
       OnBatch(flight, replies);
@@ -394,7 +395,8 @@ void SharedStore::Landed(KnownCell& cell) noexcept {
     Ask& ask = *cell.first;
     const AskPart& part = ask.parts[ask.at];
     const bool local = HasLeased(part) || cell.denials.Find(part.cost, now_) ||
-                       cell.filter.Refusal(now_, part.cost) || reach_.Away(cell.place);
+                       cell.filter.Refusal(now_, part.cost) ||
+                       reach_.Away(server_.ServerOf(cell.place));
     if (!local) break;
     Dequeue(ask);
     Advance(ask);

@@ -159,9 +159,9 @@ void SharedStore::SendProbe(Instant now) noexcept {
   Reach::Probe probe;
   while (reach_.NextProbe(now, probe)) {
     Flight* const flight = flights_.Take();
-    if (flight == nullptr) return reach_.ProbeEnded(probe.place, false, now);
+    if (flight == nullptr) return reach_.ProbeEnded(probe.server, false, now);
     flight->kind = Flight::Kind::kProbe;
-    flight->place = probe.place;
+    flight->server = probe.server;
     flight->count = 0;
     flight->deadline = now + options_.deadline;
     flight->sent_at = now;

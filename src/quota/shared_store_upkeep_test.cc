@@ -94,20 +94,56 @@ TEST_F(UpkeepTest, AProbeThatIsAnsweredEndsFallback) {
   EXPECT_EQ(AskAndRun(rule.Take()).status, Status::kTaken);
 }
 
+// However many cells there are: what counts is which server has them.
 TEST_F(UpkeepTest, OneServersFailuresAreNotAnothers) {
+  constexpr uint32_t kServers = 3;
   server_.set_spread(true);
+  server_.set_servers(kServers);
   std::deque<TestRule> rules;
-  for (int i = 0; i < 64; ++i)
+  for (int i = 0; i < 300; ++i)
     rules.emplace_back(SharedRule("r" + std::to_string(i), 5, minutes(1)));
+  for (const TestRule& rule : rules)
+    EXPECT_EQ(AskAndRun(rule.Take()).status, Status::kTaken);
+  // One of them does not answer, and the others do.
+  const auto ask_all = [&](uint32_t gone) {
+    int taken = 0;
+    for (const TestRule& rule : rules) {
+      const uint64_t ticket = Ask({rule.Take()});
+      for (loop_.Settle(*store_); !server_.asked().empty(); loop_.Settle(*store_)) {
+        const std::string_view key = server_.asked().front().calls.front().key;
+        if (server_.ServerOf(server_.PlaceOf(key)) == gone) {
+          server_.Fail();
+        } else {
+          server_.Answer(loop_.Now());
+        }
+      }
+      taken += OutcomeOf(ticket).status == Status::kTaken ? 1 : 0;
+    }
+    return taken;
+  };
+  const int taken = ask_all(0);
+  EXPECT_GT(taken, 150);
+  EXPECT_LT(taken, 250);
+  EXPECT_EQ(store_->status().places_away, 1);
+  const uint64_t failed = store_->status().flights_failed;
+  EXPECT_EQ(ask_all(0), taken);
+  EXPECT_EQ(store_->status().flights_failed, failed) << "it is not asked any more";
+}
+
+// A cell that moves goes by what its new server does.
+TEST_F(UpkeepTest, ACellThatMovesToAServerThatAnswersIsAskedThere) {
+  server_.set_spread(true);
+  server_.set_servers(1);
+  const TestRule rule(SharedRule("r", 5, minutes(1)));
   for (int i = 0; i < kFailuresToLeave; ++i) {
-    Ask({rules.front().Take()});
+    Ask({rule.Take()});
     loop_.Settle(*store_);
     server_.FailAll();
   }
-  int asked = 0;
-  for (const TestRule& rule : rules)
-    asked += AskAndRun(rule.Take()).status == Status::kTaken ? 1 : 0;
-  EXPECT_GT(asked, 50);
+  EXPECT_EQ(AskAndRun(rule.Take()).status, Status::kFailed);
+  for (uint32_t servers = 2; server_.ServerOf(server_.PlaceOf("rl:{r}")) == 0; ++servers)
+    server_.set_servers(servers);
+  EXPECT_EQ(AskAndRun(rule.Take()).status, Status::kTaken);
 }
 
 // --- shared concurrency

@@ -51,9 +51,15 @@ class ScriptedCellServer final : public quota::CellServer {
     return static_cast<uint32_t>(std::hash<std::string_view>()(key.substr(0, key.find('}'))));
   }
 
+  // As many servers as are set share the places.
+  [[nodiscard]] uint32_t ServerOf(uint32_t place) const noexcept override {
+    return place % servers_;
+  }
+
   // Server time is so far ahead of the time given to it.
   void set_ahead_us(int64_t ahead_us) { ahead_us_ = ahead_us; }
   void set_spread(bool spread) { spread_ = spread; }
+  void set_servers(uint32_t servers) { servers_ = servers; }
 
   // What is out, the oldest first.
   [[nodiscard]] const std::deque<Asked>& asked() const noexcept { return asked_; }
@@ -104,6 +110,7 @@ class ScriptedCellServer final : public quota::CellServer {
   MemoryCells cells_;
   int64_t ahead_us_ = 0;
   bool spread_ = false;
+  uint32_t servers_ = 1;
 };
 
 }  // namespace flowguard::testing

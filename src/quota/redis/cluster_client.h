@@ -30,6 +30,11 @@ class ClusterClient final : public Commander, private ConnectionOwner, private R
   [[nodiscard]] uint32_t PlaceOf(std::string_view key) const noexcept override {
     return uint32_t{SlotOf(key)} + 1;
   }
+  // Requires: a place of PlaceOf.
+  [[nodiscard]] uint32_t ServerOf(uint32_t place) const noexcept override {
+    const uint16_t owner = owners_[place - 1];
+    return owner == kNobody ? 0 : uint32_t{owner} + 1;
+  }
 
  private:
   static constexpr Duration kRefreshEvery = std::chrono::seconds(30);

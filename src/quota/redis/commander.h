@@ -68,8 +68,12 @@ class Commander {
   // As Run, for a plain command on one key (empty: any master), such as {"PING"}.
   virtual void Command(std::string_view key, std::span<const std::string_view> words,
                        Instant deadline, uint64_t ticket, ReplySink* sink) noexcept = 0;
-  // Which node has `key`: equal numbers, same node.  0 for all on a single server.
+  // No script may use keys of two places: they may live on different nodes.  0 for all on a
+  // single server.
   [[nodiscard]] virtual uint32_t PlaceOf(std::string_view key) const noexcept = 0;
+  // Which server the keys of a place are asked at now, from 1.  0: there is one, or it is not
+  // known.
+  [[nodiscard]] virtual uint32_t ServerOf(uint32_t /*place*/) const noexcept { return 0; }
 };
 
 }  // namespace flowguard::quota::redis
