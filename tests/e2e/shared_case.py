@@ -32,7 +32,7 @@ RULE = """
   - name: {name}
     on: {{route: "{route}"}}
     limit: {limit}
-    algorithm: sliding_log
+    algorithm: {algorithm}
     by: ["query:k"]
     scope: shared
     on_store_failure: {policy}
@@ -43,6 +43,11 @@ DAY_NS = 86_400 * NS
 # Times in ns since 1970, as time.time_ns() tells them: when it was due, when it was there,
 # and when it was decided; by the store's clock, 0 where a gateway decided by its share.
 Answer = collections.namedtuple("Answer", "port key status due done decided store")
+
+
+def rule(policy, limit=f"{LIMIT}/s", name="total", route="/", algorithm="sliding_log"):
+    """A shared rule for each value of the query's k."""
+    return RULE.format(policy=policy, limit=limit, name=name, route=route, algorithm=algorithm)
 
 
 def most_in(stamps, span):

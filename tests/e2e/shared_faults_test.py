@@ -16,6 +16,7 @@ OUTAGE_SECONDS = 10.0 if FULL else 1.5
 CUT_SECONDS = 10.0 if FULL else 0.6
 # The first requests of a fault wait, and a short fault has few others.
 QUANTILE = 0.999 if FULL else 0.9
+AT_ONCE_QUANTILE = 0.99 if FULL else 0.9
 BACK_SECONDS = 2.0
 ADDED_MS = DEADLINE_SECONDS * 1000 + 10
 SHARE = LIMIT // GATEWAYS
@@ -46,8 +47,7 @@ class Faults(shared_case.SharedCase):
     """What the tests have in common."""
 
     def serve_with(self, policy, stores):
-        guards = self.serve(stores, shared_case.RULE.format(
-            name="total", route="/", limit=f"{LIMIT}/s", policy=policy))
+        guards = self.serve(stores, shared_case.rule(policy))
         for guard in guards:
             self.assertEqual(self.metric(guard, "flowguard_store_nodes"), GATEWAYS)
         return guards
@@ -130,8 +130,8 @@ class Faults(shared_case.SharedCase):
         self.assertLessEqual(set(statuses(answers)), {200, 429, 503})
         self.check_statuses_away(answers, outage, 503)
         away = between(answers, outage.noticed, outage.ended)
-        at_once = latency_ms(away, QUANTILE)
-        print(f"{len(away)} answered while it was away, p{100 * QUANTILE:g} {at_once:.1f} ms")
+        at_once = latency_ms(away, AT_ONCE_QUANTILE)
+        print(f"{len(away)} answered while it was away, p{100 * AT_ONCE_QUANTILE:g} {at_once:.1f} ms")
         self.assertLess(at_once, DEADLINE_SECONDS * 1000)
         # What the store does not answer for is not let through.
         self.assertTrue(all(answer.store for answer in admitted(answers)))
@@ -142,6 +142,9 @@ class Faults(shared_case.SharedCase):
 class Outages(Faults):
     def test_local_keeps_its_bounds_when_the_store_is_killed(self):
         self.check_local(kill)
+
+    def test_open_lets_all_through_when_the_store_is_killed(self):
+        self.check_open(kill)
 
     def test_closed_refuses_at_once_when_the_store_is_stopped(self):
         self.check_closed(stop)
@@ -163,22 +166,23 @@ class Outages(Faults):
         self.assertLessEqual(set(statuses(answers)), {200, 429})
         grants = admitted(answers)
         most = most_in(moments(grants), NS)
-        alone = most_in([answer.decided for answer in grants
-                         if not answer.store and answer.port == guards[0].gateway], NS)
+        shares = [most_in([answer.decided for answer in grants
+                           if not answer.store and answer.port == guard.gateway], NS)
+                  for guard in guards]
+        # One; more on a machine so busy that they too missed a deadline.
+        by_share = sum(share > 0 for share in shares)
         back = {name: f"{(outage.over - outage.ended) / 1e6:.0f} ms"
                 for name, outage in outages.items()}
-        print(f"one of {GATEWAYS} cut off: at most {most} in a second, {alone} by its share; back after "
-              f"{back}; p{100 * QUANTILE:g} {latency_ms(answers, QUANTILE):.1f} ms")
-        self.assertLessEqual(alone, SHARE)
-        self.assertLessEqual(most, LIMIT + SHARE)
+        print(f"one of {GATEWAYS} cut off: at most {most} in a second, {shares} by their shares; "
+              f"back after {back}; p{100 * QUANTILE:g} {latency_ms(answers, QUANTILE):.1f} ms")
+        self.assertGreater(shares[0], 0)
+        self.assertLessEqual(max(shares), SHARE)
+        self.assertLessEqual(most, LIMIT + by_share * SHARE)
 
 
 class OtherOutages(Faults):
     def test_local_keeps_its_bounds_when_the_store_is_stopped(self):
         self.check_local(stop)
-
-    def test_open_lets_all_through_when_the_store_is_killed(self):
-        self.check_open(kill)
 
     def test_open_lets_all_through_when_the_store_is_stopped(self):
         self.check_open(stop)

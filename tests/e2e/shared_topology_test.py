@@ -1,33 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
 """One total over three gateways while what counts it changes: slots of a Redis cluster
 move between its masters, and sentinels replace a master."""
+import re
 import time
 
 import harness
 import shared_case
 from redis_servers import Cluster, Watched
-from shared_case import LIMIT, NS, SECONDS, admitted, moments, most_in, statuses
+from shared_case import GATEWAYS, LIMIT, NS, SECONDS, admitted, moments, most_in, statuses
 
 TENANTS = 24
 TENANT_LIMIT = 5
+# So long that only a decision that went wrong is refused for the store's sake.
+DEADLINE_SECONDS = 1.0
+
+
+def cluster_keys(cluster, count):
+    """The keys of all masters, once there are so many."""
+    keys = [key for master in cluster.masters for key in master.ask("KEYS", "rl:{query*")]
+    return keys if len(keys) >= count else None
 
 
 class Resharding(shared_case.SharedCase):
     """Under load, with every reply that a gateway may meet while a slot moves."""
 
-    # So long that only a decision that went wrong is refused for the store's sake.
-    DEADLINE_SECONDS = 1.0
-
     def test_moving_slots_lets_nothing_more_through(self):
         cluster = Cluster(self)
-        rules = (shared_case.RULE.format(name="total", route="/", limit=f"{LIMIT}/s",
-                                         policy="closed") +
-                 shared_case.RULE.format(name="small", route="/small", policy="closed",
-                                         limit=f"{TENANT_LIMIT}/s"))
-        guards = self.serve([cluster.url] * shared_case.GATEWAYS, rules, self.DEADLINE_SECONDS)
+        rules = shared_case.rule("closed") + shared_case.rule(
+            "closed", limit=f"{TENANT_LIMIT}/s", name="small", route="/small")
+        guards = self.serve([cluster.url] * GATEWAYS, rules, DEADLINE_SECONDS)
         many = self.load(guards, rate=10 * TENANTS, query="/small", keys=TENANTS)
         hot = self.load(guards)
-        keys = harness.wait_until(lambda: self.keys(cluster, 1 + TENANTS), "every tenant has a cell")
+        keys = harness.wait_until(lambda: cluster_keys(cluster, 1 + TENANTS), "every tenant has a cell")
         slots = {key: cluster.slot_of(key) for key in keys}
         hot_slot = next(slot for key, slot in slots.items() if "k=acme" in key)
         others = sorted(set(slots.values()) - {hot_slot})
@@ -61,18 +65,38 @@ class Resharding(shared_case.SharedCase):
             self.assertLessEqual(most_in(own, NS), TENANT_LIMIT)
 
     @staticmethod
-    def keys(cluster, count):
-        """The keys of all masters, once there are so many."""
-        keys = [key for master in cluster.masters for key in master.ask("KEYS", "rl:{query*")]
-        return keys if len(keys) >= count else None
-
-    @staticmethod
     def somebody_was_sent_on(_, to):
         """The slot's keys are there: it is asked for at the old place, and had at the new."""
         def asked():
             return to.info("commandstats").get("cmdstat_asking", "calls=0,").split(",")[0]
         before = asked()
         harness.wait_until(lambda: asked() != before, "a command is sent on by ASK")
+
+
+class PartOfACluster(shared_case.SharedCase):
+    TENANTS = 300
+
+    def test_a_master_that_is_gone_takes_its_own_tenants_only(self):
+        cluster = Cluster(self)
+        for master in cluster.masters:
+            master.ask("CONFIG", "SET", "cluster-require-full-coverage", "no")
+        guards = self.serve([cluster.url] * GATEWAYS, shared_case.rule("closed"), DEADLINE_SECONDS)
+        load = self.load(guards, query="/", keys=self.TENANTS)
+        keys = harness.wait_until(lambda: cluster_keys(cluster, self.TENANTS), "every tenant has a cell")
+        gone = cluster.masters[0]
+        lost = {int(re.search(r"=k(\d+)}", key).group(1)) for key in keys
+                if cluster.owner(cluster.slot_of(key)) is gone}
+        gone.kill()
+        killed = time.time_ns()
+        shared_case.wait_to(killed + int(SECONDS * NS))
+        answers = shared_case.between(load.answers(), killed, time.time_ns())
+
+        own = [answer for answer in answers if answer.key in lost]
+        others = [answer for answer in answers if answer.key not in lost]
+        print(f"{len(lost)} of {self.TENANTS} tenants on the master that is gone: {statuses(own)}; "
+              f"the others: {statuses(others)}")
+        self.assertEqual(set(statuses(own)), {503})
+        self.assertEqual(set(statuses(others)), {200})
 
 
 class Watching(shared_case.SharedCase):
@@ -96,8 +120,8 @@ class Failover(Watching):
     def test_a_killed_master_costs_what_its_replica_had_not_seen(self):
         watched = Watched(self)
         # Longer than the failover takes, so that what was granted before it counts after it.
-        guards = self.serve([watched.url] * shared_case.GATEWAYS, shared_case.RULE.format(
-            name="quota", route="/", limit=f"{self.QUOTA}/{self.QUOTA_SECONDS}s", policy="closed"))
+        guards = self.serve([watched.url] * GATEWAYS, shared_case.rule(
+            "closed", limit=f"{self.QUOTA}/{self.QUOTA_SECONDS}s"))
         load = self.load(guards)
         key = self.wait_until_granted(watched.master, self.QUOTA // 3)
         watched.part()
@@ -130,8 +154,7 @@ class Failover(Watching):
 class SwitchOver(Watching):
     def test_a_switch_over_costs_what_the_old_master_grants_meanwhile(self):
         watched = Watched(self)
-        guards = self.serve([watched.url] * shared_case.GATEWAYS, shared_case.RULE.format(
-            name="total", route="/", limit=f"{LIMIT}/s", policy="local"))
+        guards = self.serve([watched.url] * GATEWAYS, shared_case.rule("local"))
         load = self.load(guards)
         self.wait_until_granted(watched.master, LIMIT)
         watched.sentinels[0].ask("SENTINEL", "FAILOVER", "cells")
