@@ -228,7 +228,7 @@ class Link(threading.Thread):
         self._late = collections.deque()  # (due, socket, bytes)
         self._lock = threading.Lock()
         self._mode, self._delay, self._left = "forward", 0.0, None
-        self._over = False
+        self._over = threading.Event()
         self.start()
 
     @property
@@ -257,17 +257,18 @@ class Link(threading.Thread):
         self._set("forward", left=after)
 
     def end(self):
-        self._over = True
+        self._over.set()
         self.join()
 
     def run(self):
-        while not self._over:
-            held = self._mode == "hold"
-            ready = [] if held else self._selector.select(self.TURN_SECONDS)
-            if held:
-                time.sleep(self.TURN_SECONDS)
+        while not self._over.is_set():
+            if self._mode == "hold":
+                self._over.wait(self.TURN_SECONDS)
+                continue
+            ready = self._selector.select(self.TURN_SECONDS)
             with self._lock:
-                self._turn([key.fileobj for key, _ in ready])
+                if self._mode != "hold":
+                    self._turn([key.fileobj for key, _ in ready])
         self._close_all()
         self._selector.close()
         self._door.close()

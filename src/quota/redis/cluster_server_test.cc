@@ -96,6 +96,9 @@ TEST_F(ClusterServerTest, ASlotMovesUnderLoad) {
   const std::string slot = std::to_string(SlotOf(tag));
   const size_t from = MasterOf("foo");
   const size_t to = (from + 1) % kMasters;
+  const uint32_t place = client->PlaceOf(tag);
+  const uint32_t server = client->ServerOf(place);
+  EXPECT_NE(server, 0U);
   constexpr int kKeys = 20;
   uint64_t ticket = 0;
   const auto load = [&] {
@@ -125,6 +128,7 @@ TEST_F(ClusterServerTest, ASlotMovesUnderLoad) {
   ASSERT_TRUE(WaitUntil([&] { return log.replies.size() == ticket; }));
   EXPECT_EQ(log.Count(Failure::kNone), ticket);
   ASSERT_TRUE(WaitUntil([&] { return metrics->topology_refreshes.value() >= 2; }));
+  EXPECT_NE(client->ServerOf(place), server);
   const std::string all = std::to_string(1 + 2 * kKeys + 20);
   for (int key = 0; key < kKeys; ++key)
     EXPECT_EQ(Ask({"GET", tag + std::to_string(key)}, tag), "'" + all + "'");
