@@ -105,8 +105,12 @@ class Cluster:
             harness.wait_until(lambda m=master: self._complete(m), "the cluster is complete")
 
     @staticmethod
-    def _complete(master):
-        info = dict(line.split(":", 1) for line in master.ask("CLUSTER", "INFO").splitlines())
+    def info_of(master):
+        """CLUSTER INFO as a dictionary of strings."""
+        return dict(line.split(":", 1) for line in master.ask("CLUSTER", "INFO").splitlines())
+
+    def _complete(self, master):
+        info = self.info_of(master)
         return info["cluster_state"] == "ok" and info["cluster_known_nodes"] == str(MASTERS)
 
     @property
@@ -135,6 +139,10 @@ class Cluster:
         for master in (to, source, *(set(self.masters) - {to, source})):
             master.ask("CLUSTER", "SETSLOT", slot, "NODE", to.id)
         self._moved[slot] = to
+        # Masters that take slots before they have heard of each other's epochs would settle
+        # afterwards who has them.
+        harness.wait_until(lambda: len({self.info_of(master)["cluster_current_epoch"]
+                                        for master in self.masters}) == 1, "all have heard of it")
         return moved
 
     def redirects(self, kind):
