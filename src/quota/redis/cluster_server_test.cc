@@ -19,12 +19,16 @@ using testing::RedisServer;
 constexpr size_t kMasters = 3;
 
 struct ClusterServerTest : RealServerTest {
+  static RedisServer::Setup Member() {
+    RedisServer::Setup setup;
+    setup.arguments = {"--cluster-enabled",      "yes",
+                       "--cluster-port",         std::to_string(testing::FreePort()),
+                       "--cluster-node-timeout", "2000"};
+    return setup;
+  }
   void SetUp() override {
     for (size_t i = 0; i < kMasters; ++i) {
-      RedisServer::Setup setup;
-      setup.arguments = {"--cluster-enabled",      "yes",
-                         "--cluster-port",         std::to_string(testing::FreePort()),
-                         "--cluster-node-timeout", "2000"};
+      const RedisServer::Setup setup = Member();
       masters[i] = std::make_unique<RedisServer>(setup);
       ids[i] = Bulk(masters[i]->Ask({"CLUSTER", "MYID"}));
       const size_t first = kSlots * i / kMasters;
@@ -49,6 +53,12 @@ struct ClusterServerTest : RealServerTest {
   static std::string Bulk(const std::string& reply) {
     const size_t from = reply.find("\r\n") + 2;
     return reply.substr(from, reply.size() - from - 2);
+  }
+  // How far its stream of writes is.
+  static int64_t OffsetOf(const RedisServer& server, const std::string& field) {
+    const std::string info = server.Ask({"INFO", "replication"});
+    const size_t at = info.find(field);
+    return at == std::string::npos ? -1 : std::stoll(info.substr(at + field.size()));
   }
   [[nodiscard]] std::string Url() const {
     return "redis-cluster://" + masters[0]->endpoint() + "," + masters[1]->endpoint();
@@ -150,6 +160,44 @@ TEST_F(ClusterServerTest, AMasterThatIsGoneTakesItsSlotsAloneAndIsFoundAgain) {
   EXPECT_TRUE(Works(keys[2]));
   masters[1]->Start();
   ASSERT_TRUE(WaitUntil([&] { return Works(keys[1]); }));
+}
+
+// The other masters elect it, and the client finds it by what they say.
+TEST_F(ClusterServerTest, AReplicaThatIsPromotedGoesOnWhereItsMasterWas) {
+  const RedisServer::Setup setup = Member();
+  RedisServer replica(setup);
+  masters[0]->Ask(
+      {"CLUSTER", "MEET", "127.0.0.1", std::to_string(replica.port()), setup.arguments[3]});
+  ASSERT_TRUE(testing::WaitFor([&] {
+    return replica.Ask({"CLUSTER", "NODES"}).find(ids[1]) != std::string::npos;
+  }));
+  ASSERT_TRUE(testing::WaitFor([&] {
+    return replica.Ask({"CLUSTER", "REPLICATE", ids[1]}) == "+OK\r\n";
+  }));
+  ASSERT_TRUE(testing::WaitFor([&] {
+    return masters[1]->Ask({"INFO", "replication"}).find("state=online") != std::string::npos &&
+           masters[2]->Ask({"CLUSTER", "NODES"}).find("slave " + ids[1]) != std::string::npos;
+  }));
+  MakeAndWait();
+  std::string key = "0";
+  for (int i = 1; MasterOf(key) != 1; ++i)
+    key = std::to_string(i);
+  constexpr int kBefore = 20;
+  for (int i = 0; i < kBefore; ++i)
+    ASSERT_TRUE(WaitUntil([&] { return Works(key); }));
+  const std::string before = masters[1]->Ask({"GET", key});
+  ASSERT_TRUE(testing::WaitFor([&] {
+    return replica.Ask({"DBSIZE"}) == masters[1]->Ask({"DBSIZE"}) &&
+           OffsetOf(replica, "slave_repl_offset:") >= OffsetOf(*masters[1], "master_repl_offset:");
+  })) << "the replica has it all";
+
+  masters[1]->Kill();
+
+  EXPECT_FALSE(Works(key));
+  ASSERT_TRUE(WaitUntil([&] { return Works(key); }, seconds(60)));
+  EXPECT_NE(replica.Ask({"ROLE"}).find("master"), std::string::npos);
+  const std::string after = Bulk(replica.Ask({"GET", key}));
+  EXPECT_GT(std::stoi(after), std::stoi(Bulk(before))) << "counted on, not anew";
 }
 
 }  // namespace

@@ -104,8 +104,18 @@ void Connection::OnGreeted() {
   failures_ = 0;
   metrics_.connects.Add(1);
   metrics_.connected.Add(1);
+  if (subscribes()) Subscribe();
+  if (state_ != State::kReady) return;
   owner_.OnUp(*this);
   Flush();
+}
+
+// Not through the queue: with RESP3 nothing answers it in its turn.
+void Connection::Subscribe() {
+  greeting_bytes_.Begin(2);
+  greeting_bytes_.Word("SUBSCRIBE");
+  greeting_bytes_.Word(options_.channel);
+  SendGreeting();
 }
 
 void Connection::Close(std::string_view problem) noexcept {
@@ -161,6 +171,7 @@ void Connection::OnReady(net::Ready ready) noexcept {
       if (ready.writable) SendGreeting();
       break;
     case State::kReady:
+      if (subscribes() && ready.writable) SendGreeting();
       if (blocked_ && (ready.writable || tls_ != nullptr)) {
         blocked_ = false;
         Flush();

@@ -44,6 +44,8 @@ struct ConnectionOptions {
   Duration connect_timeout = std::chrono::seconds(1);
   int break_after = 5;
   std::shared_ptr<const net::TlsContext> tls;  // null: none
+  // Subscribed to once greeted: then it takes no commands, and OnMessage is told what comes.
+  std::string channel;
 };
 
 class Connection;
@@ -61,6 +63,9 @@ class ConnectionOwner {
   virtual void OnDown(Connection& connection, std::string_view problem) noexcept = 0;
   // The server does not do its work (any more): READONLY, CLUSTERDOWN.
   virtual void OnDoubt(Connection& connection, Failure failure) noexcept = 0;
+  // What came on a channel: {"message", channel, text}, or an error.
+  virtual void OnMessage(Connection& /*connection*/,
+                         const wire::resp::Value& /*message*/) noexcept {}
 
  protected:
   ~ConnectionOwner() = default;
@@ -110,6 +115,8 @@ class Connection final : public net::Watcher, private net::ResolverUser {
   void Greet();
   void SendGreeting();
   void OnGreeted();
+  void Subscribe();
+  [[nodiscard]] bool subscribes() const noexcept { return !options_.channel.empty(); }
   // Ends what is under way and tries again later.
   void Close(std::string_view problem) noexcept;
   void CloseQuietly() noexcept;

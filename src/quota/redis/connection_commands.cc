@@ -31,7 +31,7 @@ size_t BytesOf(std::span<const std::string_view> words) noexcept {
 }  // namespace
 
 bool Connection::Accepts() const noexcept {
-  if (broken() || draining_) return false;
+  if (broken() || draining_ || subscribes()) return false;
   return state_ != State::kIdle && state_ != State::kWaiting;
 }
 
@@ -204,6 +204,10 @@ bool Connection::ReadReplies() noexcept {
 
 // False: the connection is closed.
 bool Connection::Dispatch(const Value& reply) noexcept {
+  if (state_ == State::kReady && subscribes()) {
+    owner_.OnMessage(*this, reply);
+    return fd_.get() >= 0;
+  }
   if (reply.type == Value::Type::kPush) return true;
   if (state_ == State::kGreeting) {
     const Greeting::Outcome outcome = greeting_.OnReply(reply, greeting_bytes_);

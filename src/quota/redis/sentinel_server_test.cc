@@ -63,5 +63,50 @@ TEST_F(SentinelServerTest, FollowsTheMasterThroughAFailover) {
   EXPECT_EQ(Port(), std::to_string(replica.port()));
 }
 
+// A sentinel that cannot be asked, so that what it announces alone leads to a master.
+struct AnnouncementTest : RealServerTest {
+  void Announce(const std::string& text) { sentinel.Ask({"PUBLISH", "+switch-master", text}); }
+  // As a sentinel would, of a master that was somewhere else.
+  [[nodiscard]] static std::string SwitchTo(const RedisServer& server, const std::string& name) {
+    return name + " 127.0.0.1 1 127.0.0.1 " + std::to_string(server.port());
+  }
+  [[nodiscard]] bool Heard() const {
+    return sentinel.Ask({"PUBSUB", "NUMSUB", "+switch-master"}).find(":1\r\n") != std::string::npos;
+  }
+
+  RedisServer sentinel;
+  RedisServer first;
+  RedisServer second;
+};
+
+TEST_F(AnnouncementTest, ASwitchIsFollowedWhenItIsAnnounced) {
+  for (const char* protocol : {"2", "3"}) {
+    second.Ask({"FLUSHALL"});
+    Make("redis-sentinel://" + sentinel.endpoint() + "/cells?protocol=" + protocol);
+    ASSERT_TRUE(WaitUntil([&] { return Heard(); }));
+    EXPECT_EQ(metrics->connected.value(), 0U) << "sentinels have no cells";
+    Announce(SwitchTo(first, "cells"));
+    ASSERT_TRUE(WaitUntil([&] { return Works(); }));
+    Announce(SwitchTo(second, "others"));
+    Announce("cells 127.0.0.1 1 127.0.0.1");
+    Announce("");
+    EXPECT_TRUE(Works());
+    EXPECT_EQ(second.Ask({"DBSIZE"}), ":0\r\n");
+    Announce(SwitchTo(second, "cells"));
+    ASSERT_TRUE(WaitUntil([&] { return second.Ask({"DBSIZE"}) == ":1\r\n" || !Works(); }));
+    ASSERT_TRUE(WaitUntil([&] { return Works() && second.Ask({"DBSIZE"}) == ":1\r\n"; }));
+  }
+}
+
+// The channel is subscribed to again after a loss.
+TEST_F(AnnouncementTest, AListenerThatWasLostListensAgain) {
+  Make("redis-sentinel://" + sentinel.endpoint() + "/cells");
+  ASSERT_TRUE(WaitUntil([&] { return Heard(); }));
+  sentinel.Ask({"CLIENT", "KILL", "TYPE", "pubsub"});
+  ASSERT_TRUE(WaitUntil([&] { return Heard(); }));
+  Announce(SwitchTo(first, "cells"));
+  EXPECT_TRUE(WaitUntil([&] { return Works(); }));
+}
+
 }  // namespace
 }  // namespace flowguard::quota::redis
