@@ -123,10 +123,16 @@ void AddExplain(CLI::App& app, ExplainFlags& flags) {
   CLI::App& explain = *app.add_subcommand(
       "explain", "Show which rules match a request, by which key, and the verdict");
   explain.footer(kExplainExamples);
+  explain.add_option("--config", flags.config, "Configuration file: its rules, store, and paths")
+      ->option_text("FILE");
   explain.add_option("--rules", flags.rules, "Rule file")->option_text("FILE");
   explain.add_option("--limit", flags.limits, "A rule, as for run; repeatable")
       ->allow_extra_args(false)
       ->option_text("RULE");
+  explain
+      .add_option("--store", flags.store,
+                  "Look into this Redis for what shared rules hold now; nothing is taken")
+      ->option_text("URL");
   explain.add_option("--method", flags.method, "HTTP method (GET)")->option_text("METHOD");
   explain.add_option("--path", flags.path, "Path with query")->option_text("PATH");
   explain.add_option("--resource", flags.resource, "Resource name")->option_text("NAME");
@@ -211,6 +217,11 @@ void ApplyEnvironment(RunFlags& flags) {
 void PrintError(const std::string& message, bool color) {
   // Where else should it say that standard error takes nothing?
   static_cast<void>(std::fprintf(stderr, "%serror:%s %s\n", color ? "\x1b[1;31m" : "",
+                                 color ? "\x1b[0m" : "", message.c_str()));
+}
+
+void PrintWarning(const std::string& message, bool color) {
+  static_cast<void>(std::fprintf(stderr, "%swarning:%s %s\n", color ? "\x1b[1;33m" : "",
                                  color ? "\x1b[0m" : "", message.c_str()));
 }
 

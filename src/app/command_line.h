@@ -41,7 +41,9 @@ struct ValidateFlags {
 
 // The request to be explained, and by which rules.
 struct ExplainFlags {
+  std::optional<std::string> config;
   std::optional<std::string> rules;
+  std::optional<std::string> store;
   std::vector<std::string> limits;
   std::string method = "GET";
   std::string path;
@@ -77,7 +79,8 @@ struct CommandLine {
 // separated by ';'.
 void ApplyEnvironment(RunFlags& flags);
 
-// "error: ..." on stderr.
+// "error: ..." and "warning: ..." on stderr.
 void PrintError(const std::string& message, bool color);
+void PrintWarning(const std::string& message, bool color);
 
 }  // namespace flowguard::app

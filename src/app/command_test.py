@@ -10,6 +10,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests" / "e2e"))
 import harness  # noqa: E402
+import redis_servers  # noqa: E402
 from harness import ask, run_once, signal, wait_until  # noqa: E402
 
 DECISIONS = ("decisions", "admin")
@@ -184,6 +185,51 @@ class ExplainTest(harness.Case):
         self.assertEqual(code, 0)
         self.assertIn("=k1", out)
 
+    SHARED = ("rules: [{name: orders, limit: 3/h, by: [user], scope: shared, "
+              "on_store_failure: closed}]\n")
+
+    def explain_shared(self, *flags):
+        code, out, err = run_once("explain", *flags, "--resource", "r", "--dim", "user=u42",
+                                  "--output", "json")
+        self.assertEqual(code, 0, err)
+        return json.loads(out), err
+
+    def test_shows_what_a_shared_cell_holds_and_takes_nothing(self):
+        redis = self.start(redis_servers.Redis(self.dir))
+        rules = self.write("rules.yaml", self.SHARED)
+        config = self.write("flowguard.yaml", f"store: {{redis: '{redis.url}'}}\n{self.SHARED}")
+        guard = self.start(harness.FlowGuard("--rules", rules, "--store", redis.url,
+                                             doors=DECISIONS))
+        wait_until(lambda: ask(guard.admin, "/readyz").json()["checks"]["store"] == "answers",
+                   "the store answers")
+        question = json.dumps({"resource": "r", "dimensions": {"user": "u42"}})
+        key = "rl:{user=u42}:orders:tb"
+        for taken in range(4):
+            for flags in (("--rules", rules, "--store", redis.url), ("--config", config)):
+                before = (redis.ask("GET", key), redis.ask("PEXPIRETIME", key))
+                explained, err = self.explain_shared(*flags)
+                self.assertEqual(err, "")
+                [rule] = explained["rules"]
+                self.assertEqual(rule["redis_key"], key)
+                self.assertEqual(rule["remaining"], max(2 - taken, 0))
+                self.assertEqual(explained["verdict"], "allow" if taken < 3 else "refuse")
+                self.assertEqual((redis.ask("GET", key), redis.ask("PEXPIRETIME", key)), before)
+            if taken < 3:
+                answer = ask(guard.decisions, "/v1/check", method="POST", body=question).json()
+                self.assertTrue(answer["allowed"])
+        self.assertGreater(explained["retry_after_ms"], 0)
+        _, text, _ = run_once("explain", "--config", config, "--resource", "r", "--dim", "user=u42")
+        self.assertIn(f"in Redis    {key}", text)
+        self.assertIn("verdict: refuse (limit)", text)
+
+    def test_a_store_that_does_not_answer_is_told_and_no_failure(self):
+        rules = self.write("rules.yaml", self.SHARED)
+        store = f"redis://127.0.0.1:{harness.free_port()}"
+        explained, err = self.explain_shared("--rules", rules, "--store", store)
+        self.assertIn("warning: store: Redis does not answer", err)
+        self.assertEqual(explained["verdict"], "allow")
+        self.assertNotIn("redis_key", explained["rules"][0])
+
     def test_no_rule_matches(self):
         code, out, _ = run_once("explain", "--limit", "10/s on /orders", "--path", "/x")
         self.assertEqual((code, out), (0, "no rule matches: the request passes\n"))
@@ -191,6 +237,7 @@ class ExplainTest(harness.Case):
     def test_usage(self):
         self.assertEqual(run_once("explain", "--path", "/")[0], 2)
         self.assertEqual(run_once("explain", "--limit", "1/s")[0], 2)
+        self.assertEqual(run_once("explain", "--limit", "1/s", "--path", "/", "--store", "x")[0], 2)
         self.assertEqual(run_once("explain", "--limit", "1/s", "--path", "/", "--ip",
                                    "x")[0], 2)
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `flowguard explain`: which rules match a request, by which key, and the verdict of
-// fresh cells.
+// `flowguard explain`: which rules match a request, by which key, and the verdict: of fresh
+// cells for local rules, and of what Redis holds now for shared ones where a store is named.
 #include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "app/commands.h"
 #include "app/rule_keeper.h"
 #include "app/settings.h"
+#include "app/shared_peek.h"
 #include "base/try.h"
 #include "engine/attempt.h"
 #include "engine/engine.h"
@@ -67,9 +69,15 @@ struct Request {
   std::unique_ptr<ExplainedRequest> view;
 };
 
+struct ExplainedRule {
+  engine::Explanation told;
+  std::string redis_key;  // of a shared rule that was looked up; else empty
+};
+
 struct Explained {
-  std::vector<engine::Explanation> rules;
+  std::vector<ExplainedRule> rules;
   Decision verdict;
+  bool store_away = false;  // the store has not answered
 };
 
 Error Fault(std::string message) {
@@ -112,11 +120,13 @@ Result<void> ReadHead(const ExplainFlags& flags, Request& request) {
   return {};
 }
 
-Result<std::unique_ptr<Request>> ReadRequest(const ExplainFlags& flags) {
+Result<std::unique_ptr<Request>> ReadRequest(const ExplainFlags& flags,
+                                             const serve::RequestViewOptions& view) {
   if (flags.path.empty() && flags.resource.empty()) {
     return Fault("give --path or --resource, or both");
   }
   auto request = std::make_unique<Request>();
+  request->options = view;
   FG_RETURN_IF_ERROR(ReadDimensions(flags, *request));
   FG_RETURN_IF_ERROR(ReadHead(flags, *request));
   request->named =
@@ -131,16 +141,20 @@ Result<std::unique_ptr<Request>> ReadRequest(const ExplainFlags& flags) {
   return request;
 }
 
-Result<RuleSet> ReadRules(const ExplainFlags& flags) {
-  RuleOrigin origin;
-  origin.rules_path = flags.rules.value_or("");
-  for (const std::string& text : flags.limits) {
-    FG_ASSIGN_OR_RETURN(Rule rule, ParseLimit(text));
-    origin.limits.push_back(std::move(rule));
-  }
+Result<RunOptions> ReadOptions(const ExplainFlags& flags) {
+  RunFlags run;
+  run.config = flags.config;
+  run.rules = flags.rules;
+  run.store = flags.store;
+  if (!flags.limits.empty()) run.limits = flags.limits;
+  return ReadRunOptions(run);
+}
+
+Result<RuleSet> ReadRules(const RuleOrigin& origin) {
+  const std::string& path = origin.rules_path.empty() ? origin.config_path : origin.rules_path;
   std::string text;
-  if (flags.rules) {
-    FG_ASSIGN_OR_RETURN(text, sources::ReadFile(*flags.rules));
+  if (!path.empty()) {
+    FG_ASSIGN_OR_RETURN(text, sources::ReadFile(path));
   }
   FG_ASSIGN_OR_RETURN(ParsedRules parsed, ReadRuleOrigin(origin, text));
   return std::move(parsed.rules);
@@ -159,24 +173,82 @@ engine::TakeOutcome FreshOutcome(const engine::RemoteTake& take) {
   return outcome;
 }
 
-Result<Explained> Ask(const RuleSet& rules, const Request& request, Instant now) {
+// Answers takes by what the store holds, or as if it held nothing.
+class Answers {
+ public:
+  explicit Answers(SharedPeek* peek) noexcept : peek_(peek) {}
+
+  // `redis_key`: where it was looked up, if it was.
+  engine::TakeOutcome To(const engine::RemoteTake& take, std::string& redis_key) {
+    if (peek_ == nullptr || away_) return FreshOutcome(take);
+    std::optional<SharedPeek::Seen> seen = peek_->Look(take);
+    away_ = !seen;
+    if (away_) return FreshOutcome(take);
+    redis_key = std::move(seen->key);
+    return seen->outcome;
+  }
+  [[nodiscard]] bool away() const noexcept { return away_; }
+
+ private:
+  SharedPeek* peek_;
+  bool away_ = false;
+};
+
+// What the request is told by the rules of `set`.
+Result<Decision> AskAll(const RuleSet& set, const Request& request, engine::Mode mode, Instant now,
+                        Answers& answers, std::string& redis_key) {
   FG_ASSIGN_OR_RETURN(const std::unique_ptr<engine::Engine> engine,
                       engine::Engine::Create({.remote_allowed = true}));
-  FG_RETURN_IF_ERROR(engine->Load(rules));
-  Explained explained;
-  explained.rules = engine->Explain(*request.view, now);
+  FG_RETURN_IF_ERROR(engine->Load(set));
   engine::Attempt attempt;
-  if (engine->Begin(attempt, *request.view, engine::Mode::kCheck, now) == engine::Step::kRemote) {
+  if (engine->Begin(attempt, *request.view, mode, now) == engine::Step::kRemote) {
     std::vector<engine::TakeOutcome> outcomes;
     for (const engine::RemoteTake& take : attempt.remote_takes())
-      outcomes.push_back(FreshOutcome(take));
+      outcomes.push_back(answers.To(take, redis_key));
     engine->Resume(attempt, outcomes, now);
   }
-  explained.verdict = attempt.decision();
+  Decision decision = attempt.decision();
+  engine->Cancel(attempt, now);
   // The texts of the decision live in the engine, which ends here.
-  explained.verdict.rule = nullptr;
-  for (engine::Explanation& rule : explained.rules)
-    rule.decision.rule = nullptr;
+  decision.rule = nullptr;
+  return decision;
+}
+
+// What the store says of one shared rule, whatever the others say.
+Result<void> LookUp(const RuleSet& rules, const Request& request, Instant now, Answers& answers,
+                    ExplainedRule& explained) {
+  const auto named = [&](const Rule& rule) { return rule.name == explained.told.rule; };
+  const auto found = std::find_if(rules.rules.begin(), rules.rules.end(), named);
+  if (found == rules.rules.end() || found->scope != Scope::kShared) return {};
+  RuleSet alone = rules;
+  alone.rules = {*found};
+  alone.rules[0].shadow = false;
+  FG_ASSIGN_OR_RETURN(const Decision decision, AskAll(alone, request, engine::Mode::kEnter, now,
+                                                      answers, explained.redis_key));
+  if (!explained.redis_key.empty()) explained.told.decision = decision;
+  return {};
+}
+
+Result<Explained> Ask(const RuleSet& rules, const Request& request, SharedPeek* peek, Instant now) {
+  Answers answers(peek);
+  Explained explained;
+  {
+    FG_ASSIGN_OR_RETURN(const std::unique_ptr<engine::Engine> engine,
+                        engine::Engine::Create({.remote_allowed = true}));
+    FG_RETURN_IF_ERROR(engine->Load(rules));
+    for (engine::Explanation& rule : engine->Explain(*request.view, now)) {
+      rule.decision.rule = nullptr;
+      explained.rules.push_back({.told = std::move(rule), .redis_key = {}});
+    }
+  }
+  if (peek != nullptr) {
+    for (ExplainedRule& rule : explained.rules)
+      FG_RETURN_IF_ERROR(LookUp(rules, request, now, answers, rule));
+  }
+  std::string ignored;
+  FG_ASSIGN_OR_RETURN(explained.verdict,
+                      AskAll(rules, request, engine::Mode::kCheck, now, answers, ignored));
+  explained.store_away = answers.away();
   return explained;
 }
 
@@ -198,13 +270,15 @@ void PrintText(const Explained& explained) {
     std::puts("no rule matches: the request passes");
     return;
   }
-  for (const engine::Explanation& rule : explained.rules) {
+  for (const ExplainedRule& one : explained.rules) {
+    const engine::Explanation& rule = one.told;
     std::printf(
-        "%s\n  matched by  %s\n  key         %s\n  limit       %lld\n  remaining   %lld\n"
+        "%s\n  matched by  %s\n  key         %s\n%s%s%s  limit       %lld\n  remaining   %lld\n"
         "  reset       %s\n  verdict     %s\n",
         rule.rule.c_str(), rule.matched_by.c_str(),
         rule.key.empty() ? "(one for all)" : rule.key.c_str(),
-        static_cast<long long>(rule.decision.limit),
+        one.redis_key.empty() ? "" : "  in Redis    ", one.redis_key.c_str(),
+        one.redis_key.empty() ? "" : "\n", static_cast<long long>(rule.decision.limit),
         static_cast<long long>(rule.decision.remaining), Seconds(rule.decision.reset_after).c_str(),
         std::string(VerdictWord(rule.decision)).c_str());
   }
@@ -219,14 +293,19 @@ void PrintText(const Explained& explained) {
 
 void PrintJson(const Explained& explained) {
   std::string out = "{\"rules\":[";
-  for (const engine::Explanation& rule : explained.rules) {
-    if (&rule != &explained.rules.front()) out += ',';
+  for (const ExplainedRule& one : explained.rules) {
+    const engine::Explanation& rule = one.told;
+    if (&one != &explained.rules.front()) out += ',';
     out += "{\"rule\":";
     text::AppendJsonString(out, rule.rule);
     out += ",\"matched_by\":";
     text::AppendJsonString(out, rule.matched_by);
     out += ",\"key\":";
     text::AppendJsonString(out, rule.key);
+    if (!one.redis_key.empty()) {
+      out += ",\"redis_key\":";
+      text::AppendJsonString(out, one.redis_key);
+    }
     out += ",\"verdict\":";
     text::AppendJsonString(out, VerdictWord(rule.decision));
     out += ',';
@@ -250,15 +329,29 @@ int Explain(const ExplainFlags& flags, bool color) {
     PrintError(error.message, color);
     return exit_code;
   };
-  if (!flags.rules && flags.limits.empty()) {
-    return fail(Fault("give --rules FILE or --limit RULE"), kExitUsage);
+  if (!flags.config && !flags.rules && flags.limits.empty()) {
+    return fail(Fault("give --rules FILE, --config FILE or --limit RULE"), kExitUsage);
   }
-  const auto request = ReadRequest(flags);
+  const Result<RunOptions> options = ReadOptions(flags);
+  if (!options.ok()) return fail(options.error(), kExitUsage);
+  const Result<ExplainSettings> settings = MakeExplainSettings(*options);
+  if (!settings.ok()) return fail(settings.error(), kExitFailure);
+  const auto request = ReadRequest(flags, settings->view);
   if (!request.ok()) return fail(request.error(), kExitUsage);
-  const Result<RuleSet> rules = ReadRules(flags);
+  const Result<RuleSet> rules = ReadRules(settings->rules);
   if (!rules.ok()) return fail(rules.error(), kExitFailure);
-  const Result<Explained> explained = Ask(*rules, **request, SystemClock().Now());
+  std::unique_ptr<SharedPeek> peek;
+  if (settings->store) {
+    auto opened = SharedPeek::Open(*settings->store);
+    if (!opened.ok()) return fail(opened.error(), kExitFailure);
+    peek = std::move(opened).value();
+  }
+  const Result<Explained> explained = Ask(*rules, **request, peek.get(), SystemClock().Now());
   if (!explained.ok()) return fail(explained.error(), kExitFailure);
+  if (explained->store_away) {
+    PrintWarning("store: Redis does not answer; shared rules are shown as if nothing were taken",
+                 color);
+  }
   if (flags.output == Output::kJson) {
     PrintJson(*explained);
   } else {

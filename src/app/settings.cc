@@ -233,21 +233,25 @@ Result<void> OpenDoors(const RunOptions& options, const ServerConfig& config, Se
 }
 
 // The rule file that a configuration names is relative to the configuration.
-void FindRules(const RunOptions& options, const ServerConfig& config, Settings& settings) {
-  settings.rules.limits = options.limits;
+RuleOrigin RulesOf(const RunOptions& options, const ServerConfig& config) {
+  RuleOrigin rules;
+  rules.limits = options.limits;
+  rules.fold_case = config.path.case_insensitive;
   if (!options.rules_path.empty()) {
-    settings.rules.rules_path = options.rules_path;
+    rules.rules_path = options.rules_path;
   } else if (!config.rules_path.empty()) {
     const std::filesystem::path folder = std::filesystem::path(options.config_path).parent_path();
-    settings.rules.rules_path = (folder / config.rules_path).string();
+    rules.rules_path = (folder / config.rules_path).string();
   } else if (config.inline_rules) {
-    settings.rules.config_path = options.config_path;
+    rules.config_path = options.config_path;
   }
+  return rules;
 }
 
 // What --store names goes before the file's address; the other fields are the file's.
-Result<void> FindStore(const RunOptions& options, const ServerConfig& config, Settings& settings) {
-  if (!options.store && !config.store) return {};
+Result<std::optional<StoreSettings>> StoreOf(const RunOptions& options,
+                                             const ServerConfig& config) {
+  if (!options.store && !config.store) return std::optional<StoreSettings>();
   StoreSettings store;
   if (config.store) {
     store.deadline = config.store->deadline;
@@ -264,10 +268,7 @@ Result<void> FindStore(const RunOptions& options, const ServerConfig& config, Se
     store.redis = std::move(redis).value();
   }
   store.node_name = quota::MakeNodeName();
-  settings.gateway_options.store_deadline = store.deadline;
-  settings.decision_options.store_deadline = store.deadline;
-  settings.store = std::move(store);
-  return {};
+  return std::optional<StoreSettings>(std::move(store));
 }
 
 int CoreCount() {
@@ -298,6 +299,19 @@ Result<dialects::ParsedConfig> LoadConfig(const std::string& path) {
   return dialects::ParseConfig(text, path);
 }
 
+Result<ExplainSettings> MakeExplainSettings(const RunOptions& options) {
+  dialects::ParsedConfig parsed;
+  if (!options.config_path.empty()) {
+    FG_ASSIGN_OR_RETURN(parsed, LoadConfig(options.config_path));
+  }
+  const ServerConfig& config = parsed.config;
+  ExplainSettings settings;
+  settings.rules = RulesOf(options, config);
+  FG_ASSIGN_OR_RETURN(settings.store, StoreOf(options, config));
+  FG_ASSIGN_OR_RETURN(settings.view, ViewOf(config, config.client_ip.trusted_proxies));
+  return settings;
+}
+
 Result<Settings> MakeSettings(const RunOptions& options) {
   dialects::ParsedConfig parsed;
   if (!options.config_path.empty()) {
@@ -307,9 +321,12 @@ Result<Settings> MakeSettings(const RunOptions& options) {
   Settings settings;
   settings.warnings = std::move(parsed.warnings);
   FG_RETURN_IF_ERROR(OpenDoors(options, config, settings));
-  FindRules(options, config, settings);
-  FG_RETURN_IF_ERROR(FindStore(options, config, settings));
-  settings.rules.fold_case = config.path.case_insensitive;
+  settings.rules = RulesOf(options, config);
+  FG_ASSIGN_OR_RETURN(settings.store, StoreOf(options, config));
+  if (settings.store) {
+    settings.gateway_options.store_deadline = settings.store->deadline;
+    settings.decision_options.store_deadline = settings.store->deadline;
+  }
   const int workers = options.workers.value_or(config.workers);
   settings.workers = workers > 0 ? workers : CoreCount();
   settings.cells = options.cells.value_or(config.cell_capacity);

@@ -20,6 +20,7 @@
 #include "quota/redis/options.h"
 #include "serve/decision_api.h"
 #include "serve/gateway.h"
+#include "serve/request_view.h"
 #include "serve/upstream_pool.h"
 
 namespace flowguard::app {
@@ -84,6 +85,15 @@ Result<RunOptions> ReadRunOptions(const RunFlags& flags);
 //         kFailedPrecondition for flags that do not go together or leave nothing to
 //         serve: a fault of usage.
 Result<Settings> MakeSettings(const RunOptions& options);
+
+// What `explain` needs of the same flags and files.  No door is opened.
+struct ExplainSettings {
+  RuleOrigin rules;
+  std::optional<StoreSettings> store;
+  serve::RequestViewOptions view;
+};
+// Errors: a file that cannot be used.
+Result<ExplainSettings> MakeExplainSettings(const RunOptions& options);
 
 // Parses a configuration file.  Errors: as dialects::ParseConfig and sources::ReadFile.
 Result<dialects::ParsedConfig> LoadConfig(const std::string& path);

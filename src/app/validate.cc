@@ -112,8 +112,7 @@ void PrintText(const Findings& findings, bool color) {
   for (const std::string& error : findings.errors)
     PrintError(error, color);
   for (const std::string& warning : findings.warnings) {
-    static_cast<void>(std::fprintf(stderr, "%swarning:%s %s\n", color ? "\x1b[1;33m" : "",
-                                   color ? "\x1b[0m" : "", warning.c_str()));
+    PrintWarning(warning, color);
   }
   if (findings.errors.empty()) {
     std::printf("%s: ok (%s, %zu %s)\n", findings.file.c_str(), findings.kind.c_str(),
