@@ -222,6 +222,25 @@ class ExplainTest(harness.Case):
         self.assertIn(f"in Redis    {key}", text)
         self.assertIn("verdict: refuse (limit)", text)
 
+    def test_shards_are_shown_as_one_and_slots_as_they_are_held(self):
+        redis = self.start(redis_servers.Redis(self.dir))
+        rules = self.write("rules.yaml", """rules:
+  - {name: spread, limit: 8/h, scope: shared, shards: 4, on_store_failure: closed}
+  - {name: slots, concurrency: 2, scope: shared, on_store_failure: closed}
+""")
+        guard = self.start(harness.FlowGuard("--rules", rules, "--store", redis.url,
+                                             doors=DECISIONS))
+        wait_until(lambda: ask(guard.admin, "/readyz").json()["checks"]["store"] == "answers",
+                   "the store answers")
+        for entered in range(3):
+            explained, _ = self.explain_shared("--rules", rules, "--store", redis.url)
+            told = {rule["rule"]: rule for rule in explained["rules"]}
+            self.assertEqual((told["spread"]["limit"], told["spread"]["remaining"]),
+                             (8, 7 - entered), told)
+            self.assertEqual(told["slots"]["verdict"], "allow" if entered < 2 else "refuse")
+            answer = ask(guard.decisions, "/v1/enter", method="POST", body='{"resource": "r"}')
+            self.assertEqual(answer.json()["allowed"], entered < 2)
+
     def test_a_store_that_does_not_answer_is_told_and_no_failure(self):
         rules = self.write("rules.yaml", self.SHARED)
         store = f"redis://127.0.0.1:{harness.free_port()}"
