@@ -93,6 +93,12 @@ class CellServer {
   // late keeps its place in the connection's order and is dropped.
   virtual void Call(std::span<const CellCall> calls, bool together, Instant deadline,
                     uint64_t ticket, CellSink* sink) noexcept = 0;
+  // Whether takes from several cells like this one cost less in one Call than each in its
+  // own.
+  [[nodiscard]] virtual bool TakesJoin(std::string_view /*key*/,
+                                       const CellShape& /*shape*/) const noexcept {
+    return false;
+  }
   // No call may be made together when this differs: the keys live on different nodes.
   // 0 for all keys on a single server.
   [[nodiscard]] virtual uint32_t PlaceOf(std::string_view key) const noexcept = 0;

@@ -75,8 +75,8 @@ class DenyList {
                             [](const Entry& a, const Entry& b) { return a.until < b.until; });
   }
 
-  std::array<Entry, base::kDeniedCostsMax> entries_;
   size_t size_ = 0;
+  std::array<Entry, base::kDeniedCostsMax> entries_;
 };
 
 // Units taken ahead.
@@ -146,38 +146,38 @@ class SlotBook {
   uint32_t epoch_ = 0;
 };
 
-struct KnownCell {
-  size_t pool_index = 0;
-
+// What every take touches comes first: of thousands of cells each line of memory has to be
+// fetched.
+struct alignas(64) KnownCell {
   base::Hash128 id;  // of key and shape
-  std::array<char, base::kCellKeyBytesMax> key_bytes;
-  size_t key_size = 0;
-  CellShape shape;
-  uint32_t place = 0;     // see CellServer::PlaceOf
-  int64_t overshoot = 0;  // of leases; 0: none
-
-  DenyList denials;
-  Prefilter filter;
-  Lease lease;
-  SlotBook slots;
-  Instant renew_at;
-  limit::Numbers last;  // what the server told with its last grant
-
-  Instant returned_at = Instant::min();  // when our last give-back left; max(): it waits still
-
-  // Who waits for it, in order of arrival.
-  Ask* first = nullptr;
-  Ask* last_ask = nullptr;
+  KnownCell* chain = nullptr;
+  // In use; else it is in the list of those that may be forgotten.
+  KnownCell* newer = nullptr;
+  KnownCell* older = nullptr;
+  uint32_t pins = 0;
+  uint32_t place = 0;  // see CellServer::PlaceOf
+  bool joins = false;  // see CellServer::TakesJoin
   bool in_flight = false;
   bool listed_dirty = false;
   bool listed_leased = false;
   bool listed_held = false;
 
-  // In use; else it is in the list of those that may be forgotten.
-  uint32_t pins = 0;
-  KnownCell* newer = nullptr;
-  KnownCell* older = nullptr;
-  KnownCell* chain = nullptr;
+  // Who waits for it, in order of arrival.
+  Ask* first = nullptr;
+  Ask* last_ask = nullptr;
+  int64_t overshoot = 0;                 // of leases; 0: none
+  Instant returned_at = Instant::min();  // when our last give-back left; max(): it waits still
+  Lease lease;
+  limit::Numbers last;  // what the server told with its last grant
+  CellShape shape;
+  DenyList denials;
+  Prefilter filter;
+
+  size_t key_size = 0;
+  std::array<char, base::kCellKeyBytesMax> key_bytes;
+  SlotBook slots;
+  Instant renew_at;
+  size_t pool_index = 0;
 
   [[nodiscard]] std::string_view key() const noexcept { return {key_bytes.data(), key_size}; }
 };

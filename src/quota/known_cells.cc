@@ -111,6 +111,7 @@ void KnownCells::Fill(KnownCell& cell, const base::Hash128& id, const engine::Re
   cell.key_size = key.text().size();
   cell.place = server_.PlaceOf(cell.key());
   cell.overshoot = rule.lease.overshoot;
+  cell.joins = cell.overshoot == 0 && server_.TakesJoin(cell.key(), cell.shape);
   cell.denials.Clear();
   cell.filter.Clear();
   if (rule.prefilter) cell.filter.Enable(rule.algorithm, cell.shape.config);

@@ -26,17 +26,20 @@ void Prefilter::Enable(Algorithm algorithm, const limit::Config& config) {
   Clear();
   if (!IsMonotone(algorithm)) return;
   Result<limit::AnySpec> spec = limit::AnySpec::Make(algorithm, config);
-  if (spec.ok() && spec->words() <= kWordsMax) spec_ = *spec;
+  if (!spec.ok() || spec->words() > kWordsMax) return;
+  spec_ = *spec;
+  enabled_ = true;
 }
 
 void Prefilter::Clear() noexcept {
+  enabled_ = false;
   spec_.reset();
   ahead_ns_.reset();
   Forget();
 }
 
 void Prefilter::Sync(Instant sent, Instant received, int64_t now_us) noexcept {
-  if (!spec_) return;
+  if (!enabled_) return;
   const int64_t server_ns = AtUs(now_us).time_since_epoch().count();
   const int64_t most = server_ns + kNsPerUs - sent.time_since_epoch().count();
   const int64_t least = server_ns - received.time_since_epoch().count();
@@ -46,7 +49,7 @@ void Prefilter::Sync(Instant sent, Instant received, int64_t now_us) noexcept {
 }
 
 void Prefilter::Took(int64_t now_us, int64_t cost, int32_t times) noexcept {
-  if (!spec_ || AtUs(now_us) < Instant()) return;
+  if (!enabled_ || AtUs(now_us) < Instant()) return;
   limit::Receipt receipt;
   for (int32_t i = 0; i < times; ++i) {
     if (spec_->one_word()) {
@@ -63,7 +66,7 @@ void Prefilter::Forget() noexcept {
 }
 
 std::optional<limit::Numbers> Prefilter::Refusal(Instant now, int64_t cost) const noexcept {
-  if (!spec_ || !ahead_ns_) return std::nullopt;
+  if (!enabled_ || !ahead_ns_) return std::nullopt;
   const Instant server_now = now + Duration(*ahead_ns_);
   if (server_now < Instant()) return std::nullopt;
   const limit::Numbers numbers = spec_->one_word() ? spec_->Look(word_, server_now, cost)

@@ -29,7 +29,7 @@ class Prefilter {
   // refusals do not grow with what was taken, are left alone.
   void Enable(Algorithm algorithm, const limit::Config& config);
   void Clear() noexcept;
-  [[nodiscard]] bool enabled() const noexcept { return spec_.has_value(); }
+  [[nodiscard]] bool enabled() const noexcept { return enabled_; }
 
   // The server told `now_us` to a question that left at `sent`, in a reply of `received`.
   void Sync(Instant sent, Instant received, int64_t now_us) noexcept;
@@ -49,6 +49,7 @@ class Prefilter {
     return {words_.data(), spec_->words()};
   }
 
+  bool enabled_ = false;  // spec_ is there; first, for it is asked of every take
   std::optional<limit::AnySpec> spec_;
   int64_t word_ = 0;
   std::array<uint64_t, kWordsMax> words_{};

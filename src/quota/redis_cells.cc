@@ -16,14 +16,18 @@ namespace {
 
 constexpr std::string_view kLeaseSuffix = ":lease";
 constexpr size_t kWordsPerCall = 9;
+constexpr size_t kWordsPerTake = 4;  // of these, for buckets_take
+constexpr size_t kWordsOfLease = 3;  // more
 constexpr size_t kBytesPerNumber = 21;
 constexpr size_t kToldPerCall = 5;  // numbers in a reply, for each cell
+constexpr size_t kToldPerTake = 2;  // of these, by the tuned scripts
 constexpr int64_t kNotRead = -2;    // granted, of a key that holds something else
 // Tickets of the commander: the pending Call, and which of its calls.
 constexpr uint64_t kCallBits = 8;
 static_assert(base::kCellCallsPerTurnMax <= uint64_t{1} << kCallBits);
 
-// The arguments of one script.
+// The arguments of one script.  As large as need be: its words are cleared each time.
+template <size_t kWordsMax>
 class Arguments {
  public:
   void Add(std::string_view word) noexcept { words_[size_++] = word; }
@@ -52,7 +56,6 @@ class Arguments {
   }
 
  private:
-  static constexpr size_t kWordsMax = 1 + base::kCellCallsPerTurnMax * kWordsPerCall;
   std::array<std::string_view, kWordsMax> words_;
   std::array<char, kWordsMax * kBytesPerNumber> bytes_;
   size_t size_ = 0;
@@ -95,8 +98,28 @@ bool IsPossible(const CellCall& call, const ScriptShape& shape) noexcept {
   return !(call.op == CellOp::kCharge && call.shape->concurrency);
 }
 
+// What the tuned scripts do.
+bool IsTuned(const ScriptShape& shape) noexcept {
+  return shape.bucket && shape.scale == 1;
+}
+bool IsTuned(const CellCall& call, const ScriptShape& shape) noexcept {
+  return IsTuned(shape) && call.op == CellOp::kTake && call.cost >= 1 && call.cost <= shape.largest;
+}
+
+// What buckets_take.lua takes of each.
+template <size_t kWordsMax>
+void AddTake(const CellCall& call, const ScriptShape& shape,
+             Arguments<kWordsMax>& arguments) noexcept {
+  arguments.Add(call.cost * shape.numbers[0]);
+  arguments.Add(call.count);
+  arguments.Add(shape.numbers[1]);
+  arguments.Add(shape.numbers[2]);
+}
+
 // What single.lua takes.
-void AddCall(const CellCall& call, const ScriptShape& shape, Arguments& arguments) noexcept {
+template <size_t kWordsMax>
+void AddCall(const CellCall& call, const ScriptShape& shape,
+             Arguments<kWordsMax>& arguments) noexcept {
   const bool asks = call.op == CellOp::kTake || call.op == CellOp::kPeek;
   const bool never = asks && (call.cost > shape.largest || shape.largest == 0) && call.cost > 0;
   arguments.Add(LetterOf(call.op));
@@ -123,10 +146,10 @@ std::optional<CellState> StateOf(const wire::resp::Value& value, size_t index,
     if (item.type != Type::kInteger) return std::nullopt;
   }
   CellState state;
-  if (items.size() == 3 && size == 1) {  // token_bucket_take
-    state.granted = items[0].integer;
-    state.told[0] = items[1].integer;
-    state.now_us = items[2].integer;
+  if (items.size() == size * kToldPerTake + 1) {  // token_bucket_take, buckets_take
+    state.granted = items[index * kToldPerTake].integer;
+    state.told[0] = items[index * kToldPerTake + 1].integer;
+    state.now_us = items.back().integer;
     return state;
   }
   if (items.size() != size * kToldPerCall + 1) return std::nullopt;
@@ -174,9 +197,13 @@ void RedisCells::Call(std::span<const CellCall> calls, bool together, Instant de
   pending.asked.clear();
   pending.left = 0;
   bool in_one = calls.size() > 1;
+  bool tuned = !together;
   for (const CellCall& call : calls.first(possible ? calls.size() : 0)) {
-    const bool sent = IsPossible(call, ScriptShapeOf(*call.shape));
+    const ScriptShape script = ScriptShapeOf(*call.shape);
+    const bool sent = IsPossible(call, script);
+    tuned = tuned && sent && IsTuned(call, script);
     pending.asked.push_back({.shape = *call.shape,
+                             .script = script,
                              .cost = call.cost,
                              .count = call.count,
                              .op = call.op,
@@ -195,11 +222,17 @@ void RedisCells::Call(std::span<const CellCall> calls, bool together, Instant de
   pending.in_one = in_one;
   if (in_one) {
     pending.left = 1;
-    return SendAll(calls, together, deadline, base_ticket);
+    if (tuned && !AnyTwice(calls)) return SendTakes(calls, pending, deadline, base_ticket);
+    return SendAll(calls, pending, together, deadline, base_ticket);
   }
   for (size_t i = 0; i < calls.size(); ++i) {
-    if (pending.asked[i].sent) SendOne(calls[i], deadline, base_ticket + i);
+    const Asked& asked = pending.asked[i];
+    if (asked.sent) SendOne(calls[i], asked.script, deadline, base_ticket + i);
   }
+}
+
+bool RedisCells::TakesJoin(std::string_view key, const CellShape& shape) const noexcept {
+  return commander_.PlaceOf(key) == 0 && IsTuned(ScriptShapeOf(shape));
 }
 
 void RedisCells::SendNothing(uint64_t ticket) noexcept {
@@ -207,9 +240,9 @@ void RedisCells::SendNothing(uint64_t ticket) noexcept {
   commander_.Command({}, {&kPing, 1}, Instant::min(), ticket, this);
 }
 
-void RedisCells::SendOne(const CellCall& call, Instant deadline, uint64_t ticket) noexcept {
-  const ScriptShape shape = ScriptShapeOf(*call.shape);
-  Arguments arguments;
+void RedisCells::SendOne(const CellCall& call, const ScriptShape& shape, Instant deadline,
+                         uint64_t ticket) noexcept {
+  Arguments<kWordsPerCall + kWordsOfLease> arguments;
   if (Leases(call)) {
     std::array<char, base::kCellKeyBytesMax + kLeaseSuffix.size()> leases;
     std::memcpy(leases.data(), call.key.data(), call.key.size());
@@ -222,26 +255,41 @@ void RedisCells::SendOne(const CellCall& call, Instant deadline, uint64_t ticket
     arguments.Add((call.shape->config.rate.window.count() + 999) / 1000);
     return commander_.Run(*shape.lease, keys, arguments.words(), deadline, ticket, this);
   }
-  const bool tuned = shape.bucket && shape.scale == 1 && call.op == CellOp::kTake &&
-                     call.count == 1 && call.cost >= 1 && call.cost <= shape.largest;
-  if (tuned) {
+  const redis::Script* script = shape.single;
+  if (!IsTuned(call, shape)) {
+    AddCall(call, shape, arguments);
+  } else if (call.count == 1) {
+    script = &scripts::kTokenBucketTake;
     arguments.Add(call.cost * shape.numbers[0]);
     arguments.Add(shape.numbers[1]);
     arguments.Add(shape.numbers[2]);
   } else {
-    AddCall(call, shape, arguments);
+    script = &scripts::kBucketsTake;
+    AddTake(call, shape, arguments);
   }
-  commander_.Run(tuned ? scripts::kTokenBucketTake : *shape.single, {&call.key, 1},
-                 arguments.words(), deadline, ticket, this);
+  commander_.Run(*script, {&call.key, 1}, arguments.words(), deadline, ticket, this);
 }
 
-void RedisCells::SendAll(std::span<const CellCall> calls, bool together, Instant deadline,
-                         uint64_t ticket) noexcept {
-  Arguments arguments;
+void RedisCells::SendTakes(std::span<const CellCall> calls, const Pending& pending,
+                           Instant deadline, uint64_t ticket) noexcept {
+  Arguments<base::kCellCallsPerTurnMax * kWordsPerTake> arguments;
+  std::array<std::string_view, base::kCellCallsPerTurnMax> keys;
+  for (size_t i = 0; i < calls.size(); ++i) {
+    const ScriptShape& shape = pending.asked[i].script;
+    keys[i] = calls[i].key;
+    AddTake(calls[i], shape, arguments);
+  }
+  commander_.Run(scripts::kBucketsTake, {keys.data(), calls.size()}, arguments.words(), deadline,
+                 ticket, this);
+}
+
+void RedisCells::SendAll(std::span<const CellCall> calls, const Pending& pending, bool together,
+                         Instant deadline, uint64_t ticket) noexcept {
+  Arguments<1 + base::kCellCallsPerTurnMax * kWordsPerCall> arguments;
   std::array<std::string_view, base::kCellCallsPerTurnMax> keys;
   arguments.Add(std::string_view(together ? "together" : "each"));
   for (size_t i = 0; i < calls.size(); ++i) {
-    const ScriptShape shape = ScriptShapeOf(*calls[i].shape);
+    const ScriptShape& shape = pending.asked[i].script;
     keys[i] = calls[i].key;
     arguments.Add(shape.letters);
     AddCall(calls[i], shape, arguments);

@@ -2,8 +2,9 @@
 //
 // Cells in Redis, decided there by the scripts of scripts/.
 //
-// A take of one request from a bucket is one tuned script.  Several calls of one Call that
-// are on a single server are one script too, as are takes that go together.  A failure
+// A take from a bucket is a tuned script, as are takes from several of them in one Call.
+// Other calls of one Call that are on a single server are one script too, as are takes
+// that go together.  A failure
 // whose effect is unknown is told as that; nothing is ever sent twice.
 //
 // Of takes that go together and were refused, granted is 0 for all, and numbers.allowed
@@ -21,6 +22,7 @@
 
 #include "base/bounds.h"
 #include "quota/cell_server.h"
+#include "quota/cell_shape.h"
 #include "quota/redis/commander.h"
 
 namespace flowguard::quota {
@@ -46,6 +48,8 @@ class RedisCells final : public CellServer, private redis::ReplySink {
   [[nodiscard]] uint32_t ServerOf(uint32_t place) const noexcept override {
     return commander_.ServerOf(place);
   }
+  [[nodiscard]] bool TakesJoin(std::string_view key,
+                               const CellShape& shape) const noexcept override;
 
   // Calls that wait for their answer.
   [[nodiscard]] size_t pending() const noexcept { return pending_.size() - free_.size(); }
@@ -54,6 +58,7 @@ class RedisCells final : public CellServer, private redis::ReplySink {
   // What is kept of a call to read its reply.
   struct Asked {
     CellShape shape;
+    ScriptShape script;
     int64_t cost = 0;
     int32_t count = 0;
     CellOp op = CellOp::kTake;
@@ -70,9 +75,12 @@ class RedisCells final : public CellServer, private redis::ReplySink {
 
   void OnReply(uint64_t ticket, const redis::CommandReply& reply) noexcept override;
   Pending& Take(uint32_t& index) noexcept;
-  void SendOne(const CellCall& call, Instant deadline, uint64_t ticket) noexcept;
-  void SendAll(std::span<const CellCall> calls, bool together, Instant deadline,
+  void SendOne(const CellCall& call, const ScriptShape& shape, Instant deadline,
                uint64_t ticket) noexcept;
+  void SendTakes(std::span<const CellCall> calls, const Pending& pending, Instant deadline,
+                 uint64_t ticket) noexcept;
+  void SendAll(std::span<const CellCall> calls, const Pending& pending, bool together,
+               Instant deadline, uint64_t ticket) noexcept;
   // A command that never leaves, so that the sink is told from outside Call.
   void SendNothing(uint64_t ticket) noexcept;
 

@@ -390,19 +390,24 @@ void SharedStore::Finish(Ask& ask) noexcept {
     }
   }
   // From here on nobody finds it, so that it cannot be abandoned from inside the sink.
-  const std::array<TakeOutcome, base::kRemoteTakesPerRequestMax> outcomes = ask.outcomes;
-  const size_t count = ask.count;
-  const uint64_t ticket = ask.ticket;
-  engine::TakeSink* const sink = ask.sink;
-  Drop(ask);
-  sink->OnTaken(ticket, {outcomes.data(), count});
+  Unlist(ask);
+  ask.sink->OnTaken(ask.ticket, {ask.outcomes.data(), ask.count});
+  Release(ask);
 }
 
 void SharedStore::Drop(Ask& ask) noexcept {
+  Unlist(ask);
+  Release(ask);
+}
+
+void SharedStore::Unlist(Ask& ask) noexcept {
   Ask** link = &by_ticket_[ask.ticket & (kTicketBuckets - 1)];
   while (*link != &ask)
     link = &(*link)->chain;
   *link = ask.chain;
+}
+
+void SharedStore::Release(Ask& ask) noexcept {
   for (size_t i = 0; i < ask.count; ++i) {
     AskPart& part = ask.parts[i];
     if (part.cell != nullptr) cells_.Unpin(*part.cell);

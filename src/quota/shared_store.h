@@ -156,6 +156,8 @@ class SharedStore final : public engine::QuotaStore, private CellSink, private N
   void Resume(Ask& ask) noexcept;
   void Finish(Ask& ask) noexcept;
   void Drop(Ask& ask) noexcept;
+  void Unlist(Ask& ask) noexcept;
+  void Release(Ask& ask) noexcept;
   void Enqueue(Ask& ask) noexcept;
   void Dequeue(Ask& ask) noexcept;
   void ListEnding(Ask& ask) noexcept;
@@ -165,7 +167,8 @@ class SharedStore final : public engine::QuotaStore, private CellSink, private N
 
   // --- shared_store_flights.cc: calls and their replies
   void Flush() noexcept;
-  void FlushCell(KnownCell& cell) noexcept;
+  void FlushCell(KnownCell& cell, Flight*& joint) noexcept;
+  [[nodiscard]] static bool Joins(const Flight& flight, const KnownCell& cell) noexcept;
   void FlushDues() noexcept;
   void SendTogether(Ask& ask) noexcept;
   void AddTakes(Flight& flight, KnownCell& cell) noexcept;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Flights: what waits for a cell leaves in one group of calls, and its replies come back
-// together.  One flight is out for a cell at a time, so what arrives meanwhile is counted
-// into one call, and takes of a cell are decided in order.
+// together.  Cells whose takes cost the server less in company share a flight.  One flight is out
+// for a cell at a time, so what arrives meanwhile is counted into one call, and takes of a cell are
+// decided in order.
 #include <algorithm>
 #include <array>
 
@@ -19,6 +20,8 @@ using limit::Receipt;
 // Room that a flight keeps for the end of one lease and the begin of the next.
 constexpr size_t kLeaseRuns = 2;
 constexpr int64_t kNsPerUs = 1'000;
+// Between the deadlines of takes that share a flight.
+constexpr Duration kDeadlinesApartMax = std::chrono::milliseconds(2);
 
 // Requests of one cost as one call, unless each has to be told its own wait.
 bool Counts(const CellShape& shape) noexcept {
@@ -52,32 +55,52 @@ void SharedStore::MarkDirty(KnownCell& cell) noexcept {
 void SharedStore::Flush() noexcept {
   // Give-backs first, so that who waits may have what they return.
   FlushDues();
+  Flight* joint = nullptr;
   flushing_.swap(dirty_);
   for (KnownCell* const cell : flushing_) {
     cell->listed_dirty = false;
-    FlushCell(*cell);
+    FlushCell(*cell, joint);
     cells_.Unpin(*cell);
   }
   flushing_.clear();
+  if (joint != nullptr) Send(*joint);
 }
 
-void SharedStore::FlushCell(KnownCell& cell) noexcept {
+// `joint`: the flight that gathers takes of several cells; null: none is open.
+void SharedStore::FlushCell(KnownCell& cell, Flight*& joint) noexcept {
   if (cell.in_flight || cell.first == nullptr) return;
-  Flight* const flight = flights_.Take();
-  if (flight == nullptr) {
-    // The next turn tries again, and one comes when a flight lands.
-    cell.listed_dirty = true;
-    cells_.Pin(cell);
-    dirty_.push_back(&cell);
-    return;
+  if (cell.joins && joint != nullptr && !Joins(*joint, cell)) {
+    Send(*joint);
+    joint = nullptr;
   }
-  flight->kind = Flight::Kind::kBatch;
-  flight->count = 0;
-  flight->deadline = Instant::max();
+  Flight* flight = cell.joins ? joint : nullptr;
+  if (flight == nullptr) {
+    flight = flights_.Take();
+    if (flight == nullptr) {
+      // The next turn tries again, and one comes when a flight lands.
+      cell.listed_dirty = true;
+      cells_.Pin(cell);
+      dirty_.push_back(&cell);
+      return;
+    }
+    flight->kind = Flight::Kind::kBatch;
+    flight->count = 0;
+    flight->deadline = Instant::max();
+  }
   AddTakes(*flight, cell);
   AddLease(*flight, cell);
   cell.in_flight = true;
-  Send(*flight);
+  if (!cell.joins) return Send(*flight);
+  joint = flight;
+}
+
+// A flight fails as one at the first deadline of those in it.
+bool SharedStore::Joins(const Flight& flight, const KnownCell& cell) noexcept {
+  const Instant deadline = cell.first->deadline;
+  return flight.count + kLeaseRuns < flight.runs.size() &&
+         flight.runs[0].cell->place == cell.place &&
+         std::max(deadline, flight.deadline) - std::min(deadline, flight.deadline) <=
+             kDeadlinesApartMax;
 }
 
 SharedStore::Run& SharedStore::AddRun(Flight& flight, CellOp op, KnownCell& cell) noexcept {
@@ -97,8 +120,9 @@ void SharedStore::AddTakes(Flight& flight, KnownCell& cell) noexcept {
     AskPart& part = ask.parts[ask.at];
     const CellOp op = part.cost > 0 ? CellOp::kTake : CellOp::kPeek;
     Run* run = flight.count > 0 ? &flight.runs[flight.count - 1] : nullptr;
-    const bool joins = run != nullptr && counts && op == CellOp::kTake && run->op == op &&
-                       run->cost == part.cost && run->count < base::kCellRequestsPerCallMax;
+    const bool joins = run != nullptr && run->cell == &cell && counts && op == CellOp::kTake &&
+                       run->op == op && run->cost == part.cost &&
+                       run->count < base::kCellRequestsPerCallMax;
     if (!joins && flight.count + kLeaseRuns == flight.runs.size()) return;
     Dequeue(ask);
     ask.state = Ask::State::kFlying;
@@ -225,7 +249,6 @@ void SharedStore::OnReplies(uint64_t ticket, std::span<const CellReply> replies)
 }
 
 void SharedStore::OnBatch(Flight& flight, std::span<const CellReply> replies) noexcept {
-  KnownCell& cell = *flight.runs[0].cell;
   // What the replies say holds for all of them, so it is learnt before anybody is told.
   for (size_t i = 0; i < flight.count; ++i)
     Learn(flight, flight.runs[i], replies[i]);
@@ -236,7 +259,10 @@ void SharedStore::OnBatch(Flight& flight, std::span<const CellReply> replies) no
   for (size_t i = 0; i < flight.count; ++i) {
     if (flight.runs[i].first != nullptr) OnTakeReply(flight, flight.runs[i], replies[i]);
   }
-  Landed(cell);
+  for (size_t i = 0; i < flight.count; ++i) {
+    KnownCell& cell = *flight.runs[i].cell;
+    if (i == 0 || &cell != flight.runs[i - 1].cell) Landed(cell);
+  }
 }
 
 void SharedStore::OnTakeReply(const Flight&, Run& run, const CellReply& reply) noexcept {

@@ -43,6 +43,9 @@ class Link final : public CellServer {
   void Call(std::span<const CellCall> calls, bool together, Instant deadline, uint64_t ticket,
             CellSink* sink) noexcept override;
   [[nodiscard]] uint32_t PlaceOf(std::string_view) const noexcept override { return 0; }
+  [[nodiscard]] bool TakesJoin(std::string_view, const CellShape& shape) const noexcept override {
+    return shape.algorithm == Algorithm::kTokenBucket && !shape.concurrency;
+  }
 
   bool cut_off = false;
   bool dead = false;

@@ -56,9 +56,16 @@ class ScriptedCellServer final : public quota::CellServer {
     return place % servers_;
   }
 
+  [[nodiscard]] bool TakesJoin(std::string_view /*key*/,
+                               const quota::CellShape& shape) const noexcept override {
+    return joins_ && shape.algorithm == Algorithm::kTokenBucket && !shape.concurrency;
+  }
+
   // Server time is so far ahead of the time given to it.
   void set_ahead_us(int64_t ahead_us) { ahead_us_ = ahead_us; }
   void set_spread(bool spread) { spread_ = spread; }
+  // Takes from token buckets are asked in company.
+  void set_joins(bool joins) { joins_ = joins; }
   void set_servers(uint32_t servers) { servers_ = servers; }
 
   // What is out, the oldest first.
@@ -109,6 +116,7 @@ class ScriptedCellServer final : public quota::CellServer {
   std::deque<Asked> asked_;
   MemoryCells cells_;
   int64_t ahead_us_ = 0;
+  bool joins_ = false;
   bool spread_ = false;
   uint32_t servers_ = 1;
 };

@@ -11,6 +11,7 @@
 namespace flowguard::quota::scripts {
 
 extern const redis::Script kTokenBucketTake;
+extern const redis::Script kBucketsTake;
 extern const redis::Script kZsetLog;
 extern const redis::Script kMulti;
 
