@@ -2,6 +2,7 @@
 #include "guard/store_driver.h"
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 namespace flowguard::guard {
@@ -14,6 +15,12 @@ namespace {
 
 // More than one, so that overdue calls become fewer while new ones come.
 constexpr int kGiveUpsPerCallMax = 16;
+
+// Distinct over all drivers, for they may share a store.
+uint64_t NextTicket() noexcept {
+  static std::atomic<uint64_t> next{1};
+  return next.fetch_add(1, std::memory_order_relaxed);
+}
 
 }  // namespace
 
@@ -41,7 +48,7 @@ void StoreDriver::Unregister(uint64_t ticket) noexcept {
 
 void StoreDriver::Run(Attempt& attempt, Instant now) noexcept {
   GiveUpOn(Which::kOverdue, now);
-  const uint64_t ticket = next_ticket_.fetch_add(1, std::memory_order_relaxed);
+  const uint64_t ticket = NextTicket();
   BlockedCall call;
   Call entry;
   entry.blocked = &call;
@@ -67,7 +74,7 @@ void StoreDriver::Run(Attempt& attempt, Instant now) noexcept {
 
 void StoreDriver::Start(std::unique_ptr<Attempt> attempt, Instant now, Done done) {
   GiveUpOn(Which::kOverdue, now);
-  const uint64_t ticket = next_ticket_.fetch_add(1, std::memory_order_relaxed);
+  const uint64_t ticket = NextTicket();
   // The call may have ended before Take returns.
   const std::span<const RemoteTake> takes = attempt->remote_takes();
   Call call;

@@ -16,7 +16,6 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -110,8 +109,6 @@ class StoreDriver final : public engine::TakeSink {
   engine::QuotaStore& store_;
   const Clock& clock_;
   const Duration deadline_;
-  // Of all drivers, for they may share a store.
-  static inline std::atomic<uint64_t> next_ticket_{1};
   std::mutex mutex_;
   std::map<uint64_t, Call> calls_;  // under mutex_
   // Tickets of async calls that may be given up, the oldest first; under mutex_.  Not

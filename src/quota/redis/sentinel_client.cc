@@ -143,9 +143,10 @@ void SentinelClient::OnUp(Connection& connection) noexcept {
 void SentinelClient::OnDown(Connection& connection, std::string_view problem) noexcept {
   if (&connection == &listener_) return;  // it comes back by itself
   if (&connection == &sentinel_) return Turn();
-  if (std::exchange(up_, false))
+  if (std::exchange(up_, false)) {
     base::Log(base::LogLevel::kWarn,
               "redis " + connection.endpoint() + ": " + std::string(problem) + "; trying again");
+  }
   AskSoon();
 }
 
