@@ -92,27 +92,29 @@ int64_t BucketUs(const limit::Config& config) noexcept {
   return (MicrosUp(config.rate.window.count()) - 1) / buckets + 1;
 }
 
-limit::Numbers BucketNumbers(const CellShape& shape, const CellState& state, int64_t cost,
-                             bool allowed, int64_t booked) noexcept {
-  const Bucket bucket = BucketOf(shape);
-  const auto span = [&](int64_t ticks) { return Duration(ticks * (1000 / bucket.scale)); };
+limit::Numbers BucketNumbers(Algorithm algorithm, const ScriptShape& bucket, const CellState& state,
+                             int64_t cost, bool allowed, int64_t booked) noexcept {
+  const int64_t interval = bucket.numbers[0];
+  const int64_t admit = bucket.numbers[1];
+  const auto span = [&](int64_t ticks) {
+    return Duration(bucket.scale == 1 ? ticks * 1000 : ticks);
+  };
   limit::Numbers numbers{.allowed = allowed, .limit = bucket.largest};
-  if (bucket.interval == 0) {
+  if (interval == 0) {
     if (!allowed) numbers.retry_after = kNever;
     return numbers;
   }
-  const int64_t ahead = state.told[0] + booked * bucket.interval;
-  numbers.remaining = std::max<int64_t>(bucket.capacity - ahead, 0) / bucket.interval;
+  const int64_t ahead = state.told[0] + booked * interval;
+  numbers.remaining = std::max<int64_t>(bucket.capacity - ahead, 0) / interval;
   numbers.reset_after = span(ahead);
   if (!allowed) {
-    numbers.retry_after =
-        cost > bucket.largest
-            ? kNever
-            : span(std::max<int64_t>(ahead + cost * bucket.interval - bucket.admit, 0));
-  } else if (cost > 0 && shape.algorithm == Algorithm::kTokenBucket) {
+    numbers.retry_after = cost > bucket.largest
+                              ? kNever
+                              : span(std::max<int64_t>(ahead + cost * interval - admit, 0));
+  } else if (cost > 0 && algorithm == Algorithm::kTokenBucket) {
     numbers.wait = span(std::max<int64_t>(ahead - bucket.capacity, 0));
   } else if (cost > 0) {
-    numbers.wait = span(ahead - bucket.interval);
+    numbers.wait = span(ahead - interval);
   }
   return numbers;
 }
@@ -225,12 +227,14 @@ ScriptShape ScriptShapeOf(const CellShape& shape) noexcept {
     script.largest = bucket.largest;
     script.most_units = bucket.interval == 0 ? 0 : bucket.horizon / bucket.interval + 1;
     script.scale = bucket.scale;
+    script.capacity = bucket.capacity;
     script.bucket = true;
   }
   return script;
 }
 
-CellReply ReplyOf(const CellShape& shape, const CellCall& call, const CellState& state) noexcept {
+CellReply ReplyOf(const CellShape& shape, const ScriptShape& script, const CellCall& call,
+                  const CellState& state) noexcept {
   const bool take = call.op == CellOp::kTake;
   const bool peek = call.op == CellOp::kPeek;
   const bool short_of = (take && state.granted < call.count) ||
@@ -245,12 +249,12 @@ CellReply ReplyOf(const CellShape& shape, const CellCall& call, const CellState&
   reply.mark = state.mark;
   reply.now_us = state.now_us;
   const bool asks = take || peek || call.op == CellOp::kLease;
-  if (IsBucket(shape)) {
+  if (script.bucket) {
     const bool waits = (take || peek) && state.granted > 0;
-    reply.numbers = BucketNumbers(shape, state, allowed && !waits ? 0 : cost, allowed, booked);
+    reply.numbers = BucketNumbers(shape.algorithm, script, state, allowed && !waits ? 0 : cost,
+                                  allowed, booked);
     if (take && reply.granted > 0) {
-      const int64_t scale = BucketOf(shape).scale;
-      reply.mark = state.now_us * 1000 + state.told[0] * (1000 / scale);
+      reply.mark = state.now_us * 1000 + state.told[0] * (1000 / script.scale);
     }
   } else if (!shape.concurrency && shape.algorithm != Algorithm::kSlidingLog &&
              shape.algorithm != Algorithm::kSlidingBuckets) {

@@ -28,8 +28,9 @@ struct ScriptShape {
   int64_t numbers[4] = {};
   int64_t largest = 0;     // units of one request at most
   int64_t most_units = 0;  // that are booked at once at most, with debt
-  int64_t scale = 1;       // ticks a us
-  bool bucket = false;     // token_bucket, leaky_bucket
+  bool bucket = false;     // token_bucket, leaky_bucket: numbers are T, admit, horizon, scale
+  int64_t scale = 1;       // of a bucket: ticks a us
+  int64_t capacity = 0;    // of a bucket: what can be had without a wait, in ticks
 };
 [[nodiscard]] ScriptShape ScriptShapeOf(const CellShape& shape) noexcept;
 
@@ -41,9 +42,10 @@ struct CellState {
   int64_t now_us = 0;
 };
 
-// What `state` means for a call: for kTake the answer to the last request granted, or to
-// the first one refused; for kPeek what a take would answer; else how things stand.
-[[nodiscard]] CellReply ReplyOf(const CellShape& shape, const CellCall& call,
-                                const CellState& state) noexcept;
+// What `state` means for a call, whose shape is `script` too: for kTake the answer to the last
+// request granted, or to the first one refused; for kPeek what a take would answer; else how things
+// stand.
+[[nodiscard]] CellReply ReplyOf(const CellShape& shape, const ScriptShape& script,
+                                const CellCall& call, const CellState& state) noexcept;
 
 }  // namespace flowguard::quota

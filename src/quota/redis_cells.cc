@@ -321,7 +321,7 @@ void RedisCells::OnReply(uint64_t ticket, const redis::CommandReply& reply) noex
       told.op = asked.op;
       told.cost = asked.cost;
       told.count = asked.count;
-      answer = ReplyOf(asked.shape, told, *state);
+      answer = ReplyOf(asked.shape, asked.script, told, *state);
     }
   }
   if (--pending.left > 0) return;
