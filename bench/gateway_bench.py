@@ -141,8 +141,8 @@ class Server:
             self.process.wait()
 
 
-def load(port, path, seconds, **options):
-    command = ["taskset", "-c", "1", str(BUILD / "fg_load"), "--port", str(port), "--path", path,
+def load(port, path, seconds, core=1, **options):
+    command = ["taskset", "-c", str(core), str(BUILD / "fg_load"), "--port", str(port), "--path", path,
                "--seconds", str(seconds)]
     for name, value in options.items():
         command += [f"--{name}", str(value)]

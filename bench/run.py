@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares FlowGuard with its peers on this machine, and says which targets hold.
 
-    ./dev bench [library] [gateway] [--rounds N] [--seconds S] [--write NAME]
+    ./dev bench [library] [gateway] [redis] [--rounds N] [--seconds S] [--write NAME]
 
 Peers run interleaved with ours, at least seven rounds, and medians are compared.
 First one line a target, `name ratio target ok|short|invalid`, then versions,
@@ -26,6 +26,7 @@ RESULTS = pathlib.Path(__file__).resolve().parent / "results"
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import gateway_bench  # noqa: E402
 import library_bench  # noqa: E402
+import redis_bench  # noqa: E402
 
 
 class Report:
@@ -94,15 +95,15 @@ def name_of_result(text):
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("areas", nargs="*", help="library, gateway; default both")
+    parser.add_argument("areas", nargs="*", help="library, gateway, redis; default all")
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--seconds", type=float, default=2.0, help="of one gateway measurement")
+    parser.add_argument("--seconds", type=float, default=2.0, help="of one measurement (library: fixed)")
     parser.add_argument("--write", metavar="NAME", type=name_of_result,
                         help="also to bench/results/NAME.json")
     options = parser.parse_args()
-    areas = options.areas or ["library", "gateway"]
+    areas = options.areas or ["library", "gateway", "redis"]
     report = Report()
-    known = {"library": library_bench.run, "gateway": gateway_bench.run}
+    known = {"library": library_bench.run, "gateway": gateway_bench.run, "redis": redis_bench.run}
     for area in areas:
         if area not in known:
             parser.error(f"unknown area {area!r}; allowed: {', '.join(known)}")

@@ -1,31 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a command costs the client: one connection, a window of commands under way.
-//   fg_redis_bench redis://127.0.0.1:6379 [window [commands]]
+// Shared decisions of one node against one Redis, in a closed loop: a line of input
+// `CASE SECONDS WINDOW` is answered by a line of JSON.
+//
+//   fg_redis_bench redis://127.0.0.1:6379
+//
+// single         takes of random keys, one call for each, straight to the cells
+// keys           takes of random keys, as the store sends them
+// hot, hot-short takes of one key; short: of a limit below what is asked
+// lease, lease-short  the same with leases
+// take           no load: the script of a take, and the words of one call of it
+#include <algorithm>
 #include <array>
+#include <cstdint>
 #include <cstdio>
-#include <cstdlib>
-#include <memory>
+#include <iostream>
+#include <sstream>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <sys/resource.h>
+#include <time.h>
 
-#include "flowguard/clock.h"
+#include "quota/cell_key.h"
+#include "quota/cell_shape.h"
+#include "quota/known_cells.h"
+#include "quota/scripts/scripts.h"
+#include "redis/admissions.h"
+#include "redis/node.h"
 
-#include "net/loop.h"
-#include "quota/redis/client.h"
-
+namespace flowguard::bench {
 namespace {
 
-using flowguard::Duration;
-using flowguard::SystemClock;
-using flowguard::quota::redis::Commander;
-using flowguard::quota::redis::CommandReply;
-using flowguard::quota::redis::Failure;
-using flowguard::quota::redis::Script;
+using engine::TakeOutcome;
 
-const Script kScript{"take", "return {1, 2, 3, 4, 5}", "0d511e46704609ec2192810d25ce516abb5e8939"};
+constexpr uint64_t kKeys = 10'000;
+constexpr size_t kLatenciesMax = size_t{1} << 22;
+constexpr size_t kAdmissionsUsual = size_t{1} << 20;
+// Of one turn of the loop: what else would run then.
+constexpr size_t kTakesPerTurn = 256;
+constexpr Duration kPatience = std::chrono::seconds(1);
+constexpr Duration kSettle = std::chrono::milliseconds(200);
 
 double CpuSeconds() {
   rusage usage{};
@@ -36,69 +52,239 @@ double CpuSeconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-class Load final : public flowguard::quota::redis::ReplySink {
- public:
-  Load(flowguard::net::Loop& loop, Commander& client, bool script)
-      : loop_(loop), client_(client), script_(script) {}
+int64_t WallMicros() {
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  return int64_t{now.tv_sec} * 1'000'000 + now.tv_nsec / 1'000;
+}
 
-  void OnReply(uint64_t /*ticket*/, const CommandReply& reply) noexcept override {
-    ++done;
-    if (reply.failure != Failure::kNone) ++failed;
-    Send();
+// Keeps a window of takes under way, and notes what becomes of them.
+class Load : public engine::TakeSink, public quota::CellSink {
+ public:
+  explicit Load(Node& node) : node_(node), admissions_(kAdmissionsUsual) {
+    latencies_.reserve(kLatenciesMax);
   }
-  void Send() noexcept {
-    if (left == 0) return;
-    --left;
-    const auto deadline = loop_.Now() + std::chrono::seconds(5);
-    if (!script_) {
-      static constexpr std::array<std::string_view, 1> kPing{"PING"};
-      return client_.Command("", kPing, deadline, left, this);
+
+  // Keys of one bucket, or of many; `straight` to the cells.
+  void Prepare(const Bucket& bucket, uint64_t keys, bool straight) {
+    bucket_ = &bucket;
+    straight_ = straight;
+    takes_.clear();
+    keys_.clear();
+    for (uint64_t i = 0; i < keys; ++i)
+      keys_.push_back(bucket.KeyOf(i));
+    for (const std::string& key : keys_)
+      takes_.push_back(bucket.Take(key));
+    shape_ = quota::ShapeOf(takes_.front(), 0);
+    texts_.clear();
+    for (const engine::RemoteTake& take : takes_)
+      texts_.emplace_back(quota::CellKey(take, shape_, {}).text());
+  }
+
+  void Run(double seconds, size_t window) {
+    issued_.assign(window, {});
+    free_.clear();
+    for (size_t slot = 0; slot < window; ++slot)
+      free_.push_back(slot);
+    RunUntil(SystemClock().Now() + kSettle);
+    Forget();
+    const quota::StoreStatus before = node_.store.status();
+    const double cpu = CpuSeconds();
+    const Instant begin = SystemClock().Now();
+    RunUntil(begin + std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds)));
+    cpu_ = CpuSeconds() - cpu;
+    wall_ = std::chrono::duration<double>(SystemClock().Now() - begin).count();
+    const uint64_t measured = granted_ + refused_ + failed_;
+    const quota::StoreStatus after = node_.store.status();
+    stop_ = true;
+    while (free_.size() < window)
+      node_.loop->RunOnce(kPatience);
+    stop_ = false;
+    Print(measured, before, after);
+  }
+
+  void OnTaken(uint64_t ticket, std::span<const TakeOutcome> outcomes) noexcept override {
+    const TakeOutcome& outcome = outcomes.front();
+    if (outcome.status == TakeOutcome::Status::kTaken) {
+      ++granted_;
+      // By the clock of who decided: units taken ahead are spent here.
+      const bool decided = outcome.store_time_us != 0;
+      if (!decided) ++ahead_;
+      if (takes_.size() == 1) {
+        admissions_.Add(decided ? outcome.store_time_us : WallMicros(), 1);
+      }
+    } else if (outcome.status == TakeOutcome::Status::kRefused) {
+      ++refused_;
+    } else {
+      ++failed_;
     }
-    static constexpr std::array<std::string_view, 1> kKeys{
-        "fg:{0123456789abcdef0123456789abcdef}:1"};
-    static constexpr std::array<std::string_view, 5> kArgs{"1", "1000000", "50", "1", "0"};
-    client_.Run(kScript, kKeys, kArgs, deadline, left, this);
+    Ended(ticket);
   }
-  uint64_t left = 0;
-  uint64_t done = 0;
-  uint64_t failed = 0;
+  void OnReplies(uint64_t ticket, std::span<const quota::CellReply> replies) noexcept override {
+    const quota::CellReply& reply = replies.front();
+    if (reply.status != quota::CellReply::Status::kDone) {
+      ++failed_;
+    } else {
+      ++(reply.granted > 0 ? granted_ : refused_);
+    }
+    Ended(ticket);
+  }
 
  private:
-  flowguard::net::Loop& loop_;
-  Commander& client_;
-  bool script_;
+  void Forget() {
+    granted_ = refused_ = failed_ = ahead_ = 0;
+    admissions_.Clear();
+    latencies_.clear();
+  }
+  void RunUntil(Instant end) {
+    while (SystemClock().Now() < end) {
+      left_in_turn_ = std::max(kTakesPerTurn, issued_.size());
+      Fill();
+      // Those that are answered at once leave nothing to wait for.
+      node_.loop->RunOnce(free_.empty() ? kPatience : Duration::zero());
+    }
+  }
+  // From inside an answer too, but not from inside Take.
+  void Fill() noexcept {
+    if (filling_ || stop_) return;
+    filling_ = true;
+    const Instant now = SystemClock().Now();
+    while (!free_.empty() && left_in_turn_ > 0) {
+      --left_in_turn_;
+      const size_t slot = free_.back();
+      free_.pop_back();
+      issued_[slot] = now;
+      const size_t key = takes_.size() == 1 ? 0 : Random() % takes_.size();
+      const Instant turn = node_.loop->Now();
+      if (straight_) {
+        quota::CellCall call;
+        call.key = texts_[key];
+        call.shape = &shape_;
+        node_.cells.Call({&call, 1}, false, turn + kPatience, slot, this);
+      } else {
+        node_.store.Take({&takes_[key], 1}, turn, turn + kPatience, slot, this);
+      }
+    }
+    filling_ = false;
+  }
+  void Ended(uint64_t slot) noexcept {
+    if (latencies_.size() < kLatenciesMax && !filling_) {
+      latencies_.push_back(static_cast<float>((SystemClock().Now() - issued_[slot]).count()));
+    }
+    free_.push_back(slot);
+    Fill();
+  }
+  uint64_t Random() noexcept {
+    random_ ^= random_ << 13;
+    random_ ^= random_ >> 7;
+    random_ ^= random_ << 17;
+    return random_;
+  }
+  double QuantileUs(double q) {
+    if (latencies_.empty()) return 0;
+    const auto at = latencies_.begin() +
+                    static_cast<std::ptrdiff_t>(q * static_cast<double>(latencies_.size() - 1));
+    std::nth_element(latencies_.begin(), at, latencies_.end());
+    return static_cast<double>(*at) / 1e3;
+  }
+  void Print(uint64_t measured, const quota::StoreStatus& before, const quota::StoreStatus& after) {
+    const auto count = static_cast<double>(std::max<uint64_t>(measured, 1));
+    const auto per = [&](uint64_t x, uint64_t y) {
+      return y == 0 ? 0.0 : static_cast<double>(x) / static_cast<double>(y);
+    };
+    std::printf(
+        "{\"rate\": %.0f, \"cpu_ns\": %.1f, \"granted\": %llu, \"refused\": %llu, "
+        "\"failed\": %llu, \"ahead\": %llu, \"overshoot\": %lld, \"excess\": %.3f, \"seconds\": "
+        "%.3f, \"p50_us\": %.1f, "
+        "\"p99_us\": %.1f, \"takes_a_flight\": %.2f, \"leases\": %llu}\n",
+        count / wall_, cpu_ / count * 1e9, static_cast<unsigned long long>(granted_),
+        static_cast<unsigned long long>(refused_), static_cast<unsigned long long>(failed_),
+        static_cast<unsigned long long>(ahead_), static_cast<long long>(bucket_->overshoot()),
+        admissions_.Excess(bucket_->rate(), bucket_->burst()), wall_, QuantileUs(0.5),
+        QuantileUs(0.99), per(measured, after.flights - before.flights),
+        static_cast<unsigned long long>(after.leases - before.leases));
+    std::fflush(stdout);
+  }
+
+  Node& node_;
+  const Bucket* bucket_ = nullptr;
+  bool straight_ = false;
+  std::vector<std::string> keys_;
+  std::vector<engine::RemoteTake> takes_;
+  quota::CellShape shape_;
+  std::vector<std::string> texts_;  // of the cells, in Redis
+  std::vector<Instant> issued_;
+  std::vector<size_t> free_;
+  size_t left_in_turn_ = 0;
+  bool filling_ = false;
+  bool stop_ = false;
+  uint64_t random_ = 88172645463325252;
+  uint64_t granted_ = 0;
+  uint64_t refused_ = 0;
+  uint64_t failed_ = 0;
+  uint64_t ahead_ = 0;
+  Admissions admissions_;
+  std::vector<float> latencies_;  // ns
+  double cpu_ = 0;
+  double wall_ = 0;
 };
 
-}  // namespace
+// The digest, and what follows the key in one call.
+void PrintTake(const Bucket& bucket) {
+  const std::string key = bucket.KeyOf(0);
+  const engine::RemoteTake take = bucket.Take(key);
+  const quota::CellShape shape = quota::ShapeOf(take, 0);
+  const quota::ScriptShape script = quota::ScriptShapeOf(shape);
+  const quota::CellKey text(take, shape, {});
+  std::printf("{\"sha1\": \"%s\", \"key\": \"%s\", \"words\": [\"%lld\", \"%lld\", \"%lld\"]}\n",
+              std::string(quota::scripts::kTokenBucketTake.sha1).c_str(),
+              std::string(text.text()).c_str(), static_cast<long long>(script.numbers[0]),
+              static_cast<long long>(script.numbers[1]), static_cast<long long>(script.numbers[2]));
+  std::fflush(stdout);
+}
 
-int main(int argc, char** argv) {
-  const auto options = flowguard::quota::redis::ParseUrl(argc > 1 ? argv[1] : "");
-  if (!options.ok()) {
-    std::fprintf(stderr, "%s\n", options.error().message.c_str());
-    return 2;
-  }
-  const uint64_t window = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 128;
-  const uint64_t commands = argc > 3 ? std::strtoull(argv[3], nullptr, 10) : 1'000'000;
-  const auto loop = std::move(flowguard::net::Loop::Create(SystemClock())).value();
-  flowguard::quota::redis::Metrics metrics;
-  const auto client =
-      std::move(flowguard::quota::redis::MakeCommander(*loop, *options, metrics, 1)).value();
-  while (metrics.connected.value() == 0)
-    loop->RunOnce(std::chrono::seconds(1));
-  for (const bool script : {false, true}) {
-    Load load(*loop, *client, script);
-    load.left = commands;
-    const double cpu = CpuSeconds();
-    const auto begin = SystemClock().Now();
-    for (uint64_t i = 0; i < window; ++i)
-      load.Send();
-    while (load.done < commands)
-      loop->RunOnce(std::chrono::seconds(1));
-    const double wall = std::chrono::duration<double>(SystemClock().Now() - begin).count();
-    const auto count = static_cast<double>(commands);
-    std::printf("%-8s window %llu: %.0f ops/s, client CPU %.0f ns/op, failed %llu\n",
-                script ? "EVALSHA" : "PING", static_cast<unsigned long long>(window), count / wall,
-                (CpuSeconds() - cpu) / count * 1e9, static_cast<unsigned long long>(load.failed));
+int Main(int argc, char** argv) {
+  Node node(argc > 1 ? argv[1] : "");
+  constexpr Duration kSecond = std::chrono::seconds(1);
+  const Bucket many("keys", {1'000, kSecond}, 1'000);
+  const Bucket hot("hot", {50'000'000, kSecond}, 1'000);
+  const Bucket hot_short("hot-short", {200'000, kSecond}, 1'000);
+  const Bucket lease("lease", {100'000'000, kSecond}, 1'000'000, 1'000'000);
+  const Bucket lease_short("lease-short", {200'000, kSecond}, 1'000, 5'000);
+  Load load(node);
+  std::puts("ready");
+  std::fflush(stdout);
+  for (std::string line; std::getline(std::cin, line);) {
+    std::istringstream words(line);
+    std::string name;
+    double seconds = 1;
+    size_t window = 128;
+    words >> name >> seconds >> window;
+    if (name == "take") {
+      PrintTake(many);
+      continue;
+    }
+    const bool straight = name == "single";
+    const bool spread = straight || name == "keys";
+    const Bucket* const bucket = spread                  ? &many
+                                 : name == "hot"         ? &hot
+                                 : name == "hot-short"   ? &hot_short
+                                 : name == "lease"       ? &lease
+                                 : name == "lease-short" ? &lease_short
+                                                         : nullptr;
+    if (bucket == nullptr) {
+      std::fprintf(stderr, "unknown case \"%s\"\n", name.c_str());
+      return 2;
+    }
+    load.Prepare(*bucket, spread ? kKeys : 1, straight);
+    load.Run(seconds, window);
   }
   return 0;
+}
+
+}  // namespace
+}  // namespace flowguard::bench
+
+int main(int argc, char** argv) {
+  return flowguard::bench::Main(argc, argv);
 }
