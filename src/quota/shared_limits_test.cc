@@ -26,7 +26,6 @@ using std::chrono::hours;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using testing::ConcurrencyRule;
-using testing::LimitRule;
 using testing::RedisServer;
 using testing::SharedRule;
 using testing::WaitFor;
@@ -50,13 +49,10 @@ Rule SharedSlots(int64_t slots) {
 
 class SharedLimitsTest : public ::testing::Test {
  protected:
-  static void SetUpTestSuite() { server_ = new RedisServer; }
-  static void TearDownTestSuite() { delete server_; }
-  SharedLimitsTest() { server_->Ask({"FLUSHALL"}); }
-
-  static Program Start(std::vector<Rule> rules, Duration deadline = kPatient, int nodes = 0) {
+  [[nodiscard]] Program Start(std::vector<Rule> rules, Duration deadline = kPatient,
+                              int nodes = 0) const {
     SharedLimitsOptions with;
-    with.redis = server_->url();
+    with.redis = server_.url();
     with.nodes = nodes;
     auto shared = SharedLimits::Open(with);
     EXPECT_TRUE(shared.ok()) << shared.error().message;
@@ -78,7 +74,7 @@ class SharedLimitsTest : public ::testing::Test {
     return std::move(guard).value();
   }
 
-  static inline RedisServer* server_ = nullptr;
+  RedisServer server_;
 };
 
 TEST_F(SharedLimitsTest, ThreadsOfTwoProgramsHaveOneTotal) {
@@ -88,6 +84,7 @@ TEST_F(SharedLimitsTest, ThreadsOfTwoProgramsHaveOneTotal) {
                          Start({SharedRule("r", kLimit, hours(1))})};
   std::atomic<int> admitted{0};
   std::vector<std::thread> threads;
+  threads.reserve(kThreads);
   for (int i = 0; i < kThreads; ++i) {
     threads.emplace_back([&, i] {
       for (int call = 0; call < kLimit / 2; ++call)
@@ -188,7 +185,7 @@ TEST_F(SharedLimitsTest, NobodyWaitsLongerThanTheDeadlineForAServerThatStands) {
   Program program =
       Start({SharedRule("local", 10, hours(1), StoreFailurePolicy::kLocal)}, milliseconds(20), 2);
   ASSERT_TRUE(WaitFor([&] { return program.shared->status().nodes == 1; }));
-  server_->Pause();
+  server_.Pause();
   const Instant before = SystemClock().Now();
   int admitted = 0;
   for (int i = 0; i < 20; ++i)
@@ -199,7 +196,7 @@ TEST_F(SharedLimitsTest, NobodyWaitsLongerThanTheDeadlineForAServerThatStands) {
   EXPECT_TRUE(WaitFor([&] { return program.shared->status().away; }));
   // The end of a Guard, with answers that nobody waited for still to come.
   program.guard = nullptr;
-  server_->Resume();
+  server_.Resume();
   EXPECT_TRUE(program.shared->WaitUntilConnected(kPatient));
 }
 
