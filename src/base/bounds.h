@@ -84,7 +84,7 @@ inline constexpr size_t kStoreCellsMax =
 inline constexpr size_t kStoreFlightsMax = 8'192;  // calls on their way to a cell server
 inline constexpr size_t kStoreDuesMax =
     16'384;  // give-backs and charges that wait to be sent; more are lost, and counted
-inline constexpr size_t kCellCallsPerFlightMax = 16;
+inline constexpr size_t kCellCallsPerFlightMax = 32;
 inline constexpr size_t kDeniedCostsMax = 4;  // refusals remembered of one cell
 inline constexpr Duration kDenyMax = std::chrono::seconds(1);
 inline constexpr size_t kStoreServersMax = 64;  // whose failures are told apart

@@ -2,11 +2,13 @@
 #include "quota/redis_cells.h"
 
 #include <algorithm>
+#include <bitset>
 #include <charconv>
 #include <cstring>
 #include <optional>
 
 #include "base/check.h"
+#include "base/hash.h"
 #include "limit/numbers.h"
 #include "quota/cell_shape.h"
 #include "quota/scripts/scripts.h"
@@ -162,11 +164,15 @@ std::optional<CellState> StateOf(const wire::resp::Value& value, size_t index,
   return state;
 }
 
+// Keys are compared where a byte of their hashes is the same.
 bool AnyTwice(std::span<const CellCall> calls) noexcept {
+  std::bitset<256> seen;
   for (size_t i = 0; i < calls.size(); ++i) {
-    for (size_t j = 0; j < i; ++j) {
+    const size_t byte = base::Hash64(calls[i].key, 0) % seen.size();
+    for (size_t j = 0; seen[byte] && j < i; ++j) {
       if (calls[i].key == calls[j].key) return true;
     }
+    seen[byte] = true;
   }
   return false;
 }
