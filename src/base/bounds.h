@@ -33,6 +33,20 @@ inline constexpr size_t kStateBytesMin = 256 * 1024;  // of all larger states to
 inline constexpr size_t kStateBytesMax = size_t{1} << 40;
 inline constexpr size_t kStateWordsMax = 256 * 1024;  // of one state: 2 MiB
 
+// --- circuit breakers
+inline constexpr Duration kBreakerWindowMin = std::chrono::milliseconds(1);
+inline constexpr Duration kBreakerWindowMax =
+    std::chrono::milliseconds(INT32_MAX);  // the longest that Sentinel's rules can write
+inline constexpr int kBreakerBucketsMax = 100;
+inline constexpr Duration kBreakerBucketMin = std::chrono::microseconds(100);
+inline constexpr Duration kBreakerOpenMin = std::chrono::milliseconds(1);
+inline constexpr Duration kBreakerOpenMax =
+    std::chrono::seconds(INT32_MAX);  // the longest that Sentinel's rules can write
+inline constexpr int64_t kBreakerCallsMax = 8'000'000;  // min_calls, and errors until it opens
+inline constexpr int kBreakerProbesMax = 100;
+inline constexpr size_t kBreakerEventsMax =
+    8;  // that wait for a breaker's observer; the oldest are dropped, and counted
+
 // --- rules
 inline constexpr size_t kRulesMax = 100'000;
 inline constexpr size_t kRuleNamesEverMax = 1'000'000;  // distinct rule texts in a process's life

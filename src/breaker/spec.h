@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a circuit breaker watches, when it opens and how it closes again.
+#pragma once
+
+#include <cstdint>
+
+#include "flowguard/decision.h"
+#include "flowguard/result.h"
+#include "flowguard/time.h"
+
+namespace flowguard::breaker {
+
+enum class BreakerCondition : uint8_t {
+  kSlowRatio,   // of the calls, those that take longer than slow_over
+  kErrorRatio,  // of the calls, those that fail
+  kErrorCount,  // calls that fail
+};
+
+// Calls of a window, and how many of them were bad: slow or failed, by the condition.
+struct CallCounts {
+  int64_t calls = 0;
+  int64_t bad = 0;
+  friend bool operator==(const CallCounts&, const CallCounts&) = default;
+};
+
+struct BreakerSpec {
+  BreakerCondition condition = BreakerCondition::kErrorRatio;
+  Duration slow_over{};  // kSlowRatio: a call of exactly this length is not slow
+  double ratio = 0.5;    // kSlowRatio, kErrorRatio: opens above it; 1: when all calls are bad
+  int64_t errors = 0;    // kErrorCount: opens above it
+
+  int64_t min_calls = 20;  // below, nothing opens it
+  // The window slides by buckets of window / buckets (rounded down), aligned to the epoch
+  // of Instant.  Of the oldest bucket nothing counts any more when a new one begins, so
+  // no call counts for longer than the window.  1 bucket: the window tumbles.
+  Duration window = std::chrono::seconds(10);
+  int buckets = 10;
+
+  Duration open_for = std::chrono::seconds(5);  // until it probes; also how long a probe may take
+  int probes = 1;                               // calls let through while half-open
+  int probe_successes = 0;  // of them, until it closes; 0: all.  One bad probe opens it again
+
+  bool all_errors_open = true;  // false: an error ratio of 1 never opens, as in Sentinel
+
+  friend bool operator==(const BreakerSpec&, const BreakerSpec&) = default;
+};
+
+// Errors: kInvalidArgument naming the field, what was found and what is allowed.
+[[nodiscard]] Result<void> CheckSpec(const BreakerSpec& spec);
+
+// The same breaker as Sentinel counts: one bucket, which aligns the window to its length;
+// one probe; an error ratio of 1 never opens.
+[[nodiscard]] BreakerSpec SentinelForm(BreakerSpec spec) noexcept;
+
+// What the end of a call says about what was called.
+enum class CallMark : uint8_t {
+  kGood,
+  kBad,
+  kNeutral,  // nothing: it is not counted
+};
+
+// A call that was cancelled, or whose error is to be ignored, is neutral.  But a call
+// that had already taken too long when it was cancelled was slow: who waits for
+// something that hangs gives up some time, and else would hide that it hangs.
+[[nodiscard]] CallMark MarkOf(const BreakerSpec& spec, Outcome outcome, Duration took) noexcept;
+
+// Whether a closed breaker opens by these counts of its window.
+[[nodiscard]] bool Opens(const BreakerSpec& spec, const CallCounts& counts) noexcept;
+
+}  // namespace flowguard::breaker
