@@ -8,14 +8,16 @@
 #include <gtest/gtest.h>
 
 #include "breaker/call_window_impl.h"
-#include "breaker/interleavings.h"
 #include "breaker/test_breaker.h"
+#include "testing/interleavings.h"
 
 namespace flowguard::breaker {
 namespace {
 
+using testing::RunAllInterleavings;
+using testing::SteppedSync;
 using Window = BasicCallWindow<SteppedSync>;
-using Program = Interleaving::Program;
+using Program = testing::Interleaving::Program;
 
 // Threads that count calls at given times, all within one window.
 class WindowRun {

@@ -63,9 +63,27 @@ enum class CallMark : uint8_t {
 // A call that was cancelled, or whose error is to be ignored, is neutral.  But a call
 // that had already taken too long when it was cancelled was slow: who waits for
 // something that hangs gives up some time, and else would hide that it hangs.
-[[nodiscard]] CallMark MarkOf(const BreakerSpec& spec, Outcome outcome, Duration took) noexcept;
+[[nodiscard]] inline CallMark MarkOf(const BreakerSpec& spec, Outcome outcome,
+                                     Duration took) noexcept {
+  if (outcome == Outcome::kIgnoredError) return CallMark::kNeutral;
+  if (spec.condition == BreakerCondition::kSlowRatio) {
+    if (took > spec.slow_over) return CallMark::kBad;
+    return outcome == Outcome::kCancelled ? CallMark::kNeutral : CallMark::kGood;
+  }
+  if (outcome == Outcome::kCancelled) return CallMark::kNeutral;
+  return outcome == Outcome::kError ? CallMark::kBad : CallMark::kGood;
+}
 
 // Whether a closed breaker opens by these counts of its window.
-[[nodiscard]] bool Opens(const BreakerSpec& spec, const CallCounts& counts) noexcept;
+[[nodiscard]] inline bool Opens(const BreakerSpec& spec, const CallCounts& counts) noexcept {
+  if (counts.bad == 0 || counts.calls < spec.min_calls) return false;
+  if (spec.condition == BreakerCondition::kErrorCount) return counts.bad > spec.errors;
+  // Rounding does no harm: the quotient of two integers that equals a ratio as it was
+  // written rounds to the same double as the text did.
+  const double ratio = static_cast<double>(counts.bad) / static_cast<double>(counts.calls);
+  if (ratio > spec.ratio) return true;
+  const bool at_one = spec.condition == BreakerCondition::kSlowRatio || spec.all_errors_open;
+  return at_one && spec.ratio == 1 && counts.bad == counts.calls;
+}
 
 }  // namespace flowguard::breaker

@@ -23,7 +23,7 @@
 #include "base/check.h"
 #include "base/mutex.h"
 
-namespace flowguard::breaker {
+namespace flowguard::testing {
 
 class Interleaving {
  public:
@@ -200,4 +200,4 @@ struct SteppedSync {
   };
 };
 
-}  // namespace flowguard::breaker
+}  // namespace flowguard::testing
