@@ -146,6 +146,8 @@ TEST(BreakerStressTest, ErrorsOfCallsFromBeforeItOpenedNeverOpenItAgain) {
       }
       step.arrive_and_wait();
       EXPECT_EQ(breaker->state(), BreakerState::kClosed);
+      EXPECT_EQ(breaker->Look(later), CallCounts()) << "nor is any of them counted";
+      step.arrive_and_wait();
     }
   });
 
