@@ -51,6 +51,7 @@ enum class Reason : uint8_t {
   kMissingDimension,  // a dimension whose policy is to refuse
   kInvalidCost,       // negative, or above what a rule can ever grant
   kOverload,          // too many waiting already
+  kBreaker,           // the breaker is open, or its probes are under way
 };
 
 // What a client is told of the rule that decided.

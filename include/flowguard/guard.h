@@ -21,6 +21,7 @@
 #include <utility>
 #include <vector>
 
+#include "flowguard/breaker_listener.h"
 #include "flowguard/clock.h"
 #include "flowguard/decision.h"
 #include "flowguard/result.h"
@@ -46,6 +47,7 @@ struct GuardOptions {
   uint64_t hash_seed = 0;          // 0: drawn at random.  Tests name one
   // Calls that block for a store sleep so long in real time, whatever the clock.
   Duration store_deadline = std::chrono::milliseconds(20);
+  BreakerListener* breaker_listener = nullptr;  // may be null; must outlive the Guard
   // For shared rules; must outlive the Guard.  Without one such rules are errors.
   engine::QuotaStore* store = nullptr;
 };

@@ -28,7 +28,12 @@ enum class Algorithm : uint8_t {
   kWeightedAverage,
 };
 
-enum class RuleKind : uint8_t { kLimit, kConcurrency, kAccess };
+enum class RuleKind : uint8_t { kLimit, kConcurrency, kAccess, kBreaker };
+
+// Rules of these kinds have a number of units that is left.
+[[nodiscard]] constexpr bool CountsUnits(RuleKind kind) noexcept {
+  return kind == RuleKind::kLimit || kind == RuleKind::kConcurrency;
+}
 
 // Where a rule's cells live.
 enum class Scope : uint8_t { kLocal, kShared };
@@ -92,7 +97,7 @@ enum class RefuseBody : uint8_t { kProblem, kUnified, kText };
 
 // How a refusal looks to a client.
 struct Refuse {
-  int status = 0;  // 0: by kind (limit 429, concurrency 503, access 403)
+  int status = 0;  // 0: by kind (limit 429, concurrency and breaker 503, access 403)
   std::string message;
   std::vector<std::pair<std::string, std::string>> headers;
   std::optional<RefuseBody> body;  // unset: as the server is configured
@@ -122,6 +127,21 @@ struct AccessList {
   std::vector<std::string> values;
 
   friend bool operator==(const AccessList&, const AccessList&) = default;
+};
+
+// When a breaker opens, and how it closes again.  One of the conditions is set.  They look
+// at the calls that ended within `window`, once there are `min_calls` of them.
+struct BreakerRule {
+  std::optional<double> slow_ratio;    // more than this part is slower than slow_over; or all
+  std::optional<double> error_ratio;   // more than this part settles as errors; or all
+  std::optional<int64_t> error_count;  // more than so many settle as errors
+  Duration slow_over{};                // slow_ratio only
+  int64_t min_calls = 20;
+  Duration window = std::chrono::seconds(10);
+  Duration open_for = std::chrono::seconds(5);  // refuses all; then probes
+  int probes = 1;  // calls let through at once to try; that many successes in a row close it
+
+  friend bool operator==(const BreakerRule&, const BreakerRule&) = default;
 };
 
 struct Rule {
@@ -160,6 +180,9 @@ struct Rule {
   // kAccess
   std::vector<AccessList> allow;
   std::vector<AccessList> deny;
+
+  // kBreaker
+  BreakerRule breaker;
 
   Refuse refuse;
   Degrade degrade;

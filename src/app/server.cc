@@ -30,18 +30,21 @@ Result<std::unique_ptr<Server>> Server::Create(Settings settings, const Clock& c
   options.remote_allowed = settings.store.has_value();
   options.fallback_nodes = settings.store ? settings.store->nodes : 0;
   options.state_bytes = settings.state_bytes;
+  auto breaker_log = std::make_unique<BreakerLog>();
+  options.breaker_listener = breaker_log.get();
   FG_ASSIGN_OR_RETURN(std::unique_ptr<engine::Engine> engine, engine::Engine::Create(options));
-  std::unique_ptr<Server> server(
-      new Server(std::move(settings), clock, std::move(control), std::move(engine)));
+  std::unique_ptr<Server> server(new Server(std::move(settings), clock, std::move(control),
+                                            std::move(breaker_log), std::move(engine)));
   FG_RETURN_IF_ERROR(server->rules_.Start());
   return server;
 }
 
 Server::Server(Settings settings, const Clock& clock, std::unique_ptr<net::Loop> control,
-               std::unique_ptr<engine::Engine> engine)
+               std::unique_ptr<BreakerLog> breaker_log, std::unique_ptr<engine::Engine> engine)
     : settings_(std::move(settings)),
       clock_(clock),
       control_(std::move(control)),
+      breaker_log_(std::move(breaker_log)),
       engine_(std::move(engine)),
       entries_(*engine_, base::kOpenEntriesMax, serve::kOpenEntriesPerPeerMax),
       rules_(*control_, *engine_, clock, settings_.rules,

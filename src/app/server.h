@@ -21,6 +21,7 @@
 #include "flowguard/result.h"
 
 #include "admin/admin_api.h"
+#include "app/breaker_log.h"
 #include "app/door_metrics.h"
 #include "app/rule_keeper.h"
 #include "app/settings.h"
@@ -59,7 +60,7 @@ class Server final : private admin::AdminSubject {
   static constexpr Duration kDrainSlack = std::chrono::seconds(1);
 
   Server(Settings settings, const Clock& clock, std::unique_ptr<net::Loop> control,
-         std::unique_ptr<engine::Engine> engine);
+         std::unique_ptr<BreakerLog> breaker_log, std::unique_ptr<engine::Engine> engine);
 
   Result<void> OpenWorkers(OpenDoors& doors);
   Result<void> OpenAdmin(OpenDoors& doors);
@@ -78,6 +79,7 @@ class Server final : private admin::AdminSubject {
   const Settings settings_;
   const Clock& clock_;
   std::unique_ptr<net::Loop> control_;
+  std::unique_ptr<BreakerLog> breaker_log_;
   std::unique_ptr<engine::Engine> engine_;
   serve::OpenEntries entries_;
   RuleKeeper rules_;

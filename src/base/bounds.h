@@ -44,6 +44,7 @@ inline constexpr Duration kBreakerOpenMax =
     std::chrono::seconds(INT32_MAX);  // the longest that Sentinel's rules can write
 inline constexpr int64_t kBreakerCallsMax = 8'000'000;  // min_calls, and errors until it opens
 inline constexpr int kBreakerProbesMax = 100;
+inline constexpr size_t kBreakersPerRuleMax = 1'024;  // keys apart; the others share one
 inline constexpr size_t kBreakerEventsMax =
     8;  // that wait for a breaker's observer; the oldest are dropped, and counted
 

@@ -124,6 +124,20 @@ bool ReadTime(const Value& value, DurationBounds bounds, Duration& out) {
   return true;
 }
 
+bool ReadFraction(const Value& value, double& ratio) {
+  if (!value.node.IsScalar()) {
+    value.Fault("found " + Describe(value.node) + "; a part such as 0.5 or 50% is allowed");
+    return false;
+  }
+  const Read<double> read = ReadRatio(value.node.scalar);
+  if (!read.ok()) {
+    value.Fault(read.fault().message, read.fault().offset);
+    return false;
+  }
+  ratio = *read;
+  return true;
+}
+
 bool ReadSize(const Value& value, CountBounds bounds, int64_t& bytes) {
   if (!value.node.IsScalar()) {
     value.Fault("found " + Describe(value.node) + "; a size such as 64MiB is allowed");

@@ -82,6 +82,7 @@ bool ReadBool(const Value& value, bool& out);
 bool ReadInteger(const Value& value, CountBounds bounds, int64_t& out);
 bool ReadSmallInteger(const Value& value, CountBounds bounds, int& out);
 bool ReadTime(const Value& value, DurationBounds bounds, Duration& out);
+bool ReadFraction(const Value& value, double& ratio);
 bool ReadSize(const Value& value, CountBounds bounds, int64_t& bytes);
 // One string, or a list of strings.
 bool ReadStrings(const Value& value, std::vector<std::string>& out);

@@ -27,7 +27,7 @@ TEST(RuleErrorsTest, MisspeltFieldIsCorrected) {
   EXPECT_EQ(
       ErrorOf("rules:\n  - name: r\n    limit: 1/s\n    algoritm: sliding_log\n"),
       "rules.yaml:4:5: unknown field \"algoritm\"; did you mean \"algorithm\"? allowed: name, "
-      "enabled, shadow, on, limit, concurrency, access, algorithm, buckets, wait, "
+      "enabled, shadow, on, limit, concurrency, access, breaker, algorithm, buckets, wait, "
       "count_refused, cost, by, overrides, scope, on_store_failure, lease, shards, prefilter, "
       "tag, refuse, degrade");
   EXPECT_EQ(ErrorOf("rulez: []\nrules: []\n"),
@@ -69,11 +69,12 @@ TEST(RuleErrorsTest, FieldsOfSharedRules) {
             "key, resource");
   EXPECT_EQ(FieldError("limit: 1/s, scope: shared, shards: 99"),
             "rules.yaml:2:50: shards: \"99\" is too large; the maximum is 16");
-  EXPECT_EQ(FieldError("limit: 1/s, prefiltre: true"),
-            "rules.yaml:2:27: unknown field \"prefiltre\"; did you mean \"prefilter\"? allowed: "
-            "name, enabled, shadow, on, limit, concurrency, access, algorithm, buckets, wait, "
-            "count_refused, cost, by, overrides, scope, on_store_failure, lease, shards, "
-            "prefilter, tag, refuse, degrade");
+  EXPECT_EQ(
+      FieldError("limit: 1/s, prefiltre: true"),
+      "rules.yaml:2:27: unknown field \"prefiltre\"; did you mean \"prefilter\"? allowed: "
+      "name, enabled, shadow, on, limit, concurrency, access, breaker, algorithm, buckets, wait, "
+      "count_refused, cost, by, overrides, scope, on_store_failure, lease, shards, "
+      "prefilter, tag, refuse, degrade");
   EXPECT_EQ(FieldError("concurrency: 4, lease: {overshoot: 5}"),
             "rules.yaml:2:31: lease: goes with limit, not with concurrency");
 }
@@ -142,10 +143,11 @@ TEST(RuleErrorsTest, ValueOfTheWrongKindSaysWhatWasFound) {
 TEST(RuleErrorsTest, RuleNeedsANameAndOneKind) {
   EXPECT_EQ(ErrorOf("rules:\n  - limit: 1/s\n"), "rules.yaml:2:5: rule: name is missing");
   EXPECT_EQ(ErrorOf("rules:\n  - name: r\n"),
-            "rules.yaml:2:5: rule: no limit, concurrency or access; one of them is needed");
+            "rules.yaml:2:5: rule: no limit, concurrency, access or breaker; one of them is "
+            "needed");
   EXPECT_EQ(FieldError("limit: 1/s, concurrency: 4"),
-            "rules.yaml:2:5: rule: more than one of limit, concurrency and access; write a rule "
-            "for each");
+            "rules.yaml:2:5: rule: more than one of limit, concurrency, access and breaker; write "
+            "a rule for each");
 }
 
 // Of two rules with one name the old one would go on deciding unseen.
@@ -155,12 +157,48 @@ TEST(RuleErrorsTest, NameThatIsTakenIsAnErrorWithBothPlaces) {
 }
 
 TEST(RuleErrorsTest, KindsOfLaterVersionsAreNamed) {
-  EXPECT_EQ(FieldError("breaker: {slow: {over: 800ms}}"),
-            "rules.yaml:2:24: breaker: rules of this kind are not known to this version; it knows "
-            "limit, concurrency, access");
   EXPECT_EQ(FieldError("system: {cpu: 1}"),
             "rules.yaml:2:23: system: rules of this kind are not known to this version; it knows "
-            "limit, concurrency, access");
+            "limit, concurrency, access, breaker");
+}
+
+TEST(RuleErrorsTest, BreakerOpensByOneWholeCondition) {
+  EXPECT_EQ(FieldError("breaker: {min_calls: 20}"),
+            "rules.yaml:2:24: breaker: found neither of slow and errors; a breaker opens by one of "
+            "them");
+  EXPECT_EQ(FieldError("breaker: {slow: {over: 1s, ratio: 0.5}, errors: {count: 3}}"),
+            "rules.yaml:2:24: breaker: found both of slow and errors; a breaker opens by one of "
+            "them, write a rule for each");
+  EXPECT_EQ(FieldError("breaker: {slow: {over: 800ms}}"),
+            "rules.yaml:2:31: slow: ratio is missing; write {over: 800ms, ratio: 0.5}");
+  EXPECT_EQ(FieldError("breaker: {errors: {}}"),
+            "rules.yaml:2:33: errors: found neither of ratio and count; write {ratio: 0.5} or "
+            "{count: 10}");
+  EXPECT_EQ(FieldError("breaker: {errors: {ratio: 0.5, count: 3}}"),
+            "rules.yaml:2:33: errors: found both of ratio and count; write {ratio: 0.5} or "
+            "{count: 10}");
+}
+
+TEST(RuleErrorsTest, BreakerNumbersHaveBounds) {
+  EXPECT_EQ(FieldError("breaker: {errors: {ratio: 1.5}}"),
+            "rules.yaml:2:41: ratio: \"1.5\" is above 1, the whole; write 0.5 or 50%");
+  EXPECT_EQ(FieldError("breaker: {errors: {ratio: nan}}"),
+            "rules.yaml:2:41: ratio: \"nan\" is not a part of the whole; write 0.5 or 50%");
+  EXPECT_EQ(FieldError("breaker: {errors: {ratio: -1}}"),
+            "rules.yaml:2:41: ratio: \"-1\" is not a part of the whole; write 0.5 or 50%");
+  EXPECT_EQ(FieldError("breaker: {errors: {count: 3}, open_for: 0}"),
+            "rules.yaml:2:55: open_for: \"0\" is too short; the minimum is 1ms");
+  EXPECT_EQ(FieldError("breaker: {errors: {count: 3}, probes: 0}"),
+            "rules.yaml:2:53: probes: \"0\" is too small; the minimum is 1");
+  EXPECT_EQ(
+      FieldError("breaker: {errors: {count: 3}, minCalls: 2}"),
+      "rules.yaml:2:45: unknown field \"minCalls\"; did you mean \"min_calls\"? allowed: slow, "
+      "errors, min_calls, window, open_for, probes");
+  EXPECT_EQ(FieldError("breaker: {errors: {count: 3}}, limit: 5/s"),
+            "rules.yaml:2:5: rule: more than one of limit, concurrency, access and breaker; write "
+            "a rule for each");
+  EXPECT_EQ(FieldError("breaker: {errors: {count: 3}}, scope: shared"),
+            "rules.yaml:2:46: scope: goes with limit or concurrency, not with breaker");
 }
 
 // A field that its rule never looks at must not be accepted and dead.
@@ -168,7 +206,7 @@ TEST(RuleErrorsTest, FieldsThatDoNotFitAreErrors) {
   EXPECT_EQ(FieldError("concurrency: 4, algorithm: token_bucket"),
             "rules.yaml:2:31: algorithm: goes with limit, not with concurrency");
   EXPECT_EQ(FieldError("access: {deny: {ip: [10.0.0.1]}}, by: [ip]"),
-            "rules.yaml:2:49: by: goes with limit or concurrency, not with access");
+            "rules.yaml:2:49: by: goes with limit, concurrency or breaker, not with access");
   EXPECT_EQ(FieldError("limit: 1/s, buckets: 10"),
             "rules.yaml:2:36: buckets: goes with sliding_buckets, not with token_bucket");
   EXPECT_EQ(FieldError("limit: 1/s, algorithm: sliding_log, wait: 1s"),

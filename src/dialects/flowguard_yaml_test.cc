@@ -43,6 +43,24 @@ TEST(ParseRulesTest, RuleOfARateHasTheDefaultsOfTheModel) {
   EXPECT_EQ(rule.origin, "rules.yaml:2:5");
 }
 
+TEST(ParseRulesTest, BreakerOpensBySlowCallsOrErrors) {
+  const Rule slow = RuleOf(
+      "on: {resource: \"sms:send\"}, breaker: {slow: {over: 800ms, ratio: 50%}, min_calls: 20, "
+      "window: 30s, open_for: 2s, probes: 3}");
+  EXPECT_EQ(slow.kind, RuleKind::kBreaker);
+  EXPECT_EQ(slow.breaker.slow_ratio, 0.5);
+  EXPECT_EQ(slow.breaker.slow_over, 800ms);
+  EXPECT_EQ(slow.breaker.error_ratio, std::nullopt);
+  EXPECT_EQ(slow.breaker.error_count, std::nullopt);
+  EXPECT_EQ(slow.breaker.min_calls, 20);
+  EXPECT_EQ(slow.breaker.window, 30s);
+  EXPECT_EQ(slow.breaker.open_for, 2s);
+  EXPECT_EQ(slow.breaker.probes, 3);
+
+  EXPECT_EQ(RuleOf("breaker: {errors: {ratio: 1.0}}").breaker.error_ratio, 1.0);
+  EXPECT_EQ(RuleOf("breaker: {errors: {count: 0}}").breaker.error_count, 0);
+}
+
 TEST(ParseRulesTest, LimitWithBurstInBothForms) {
   EXPECT_EQ(RuleOf("limit: 100/s burst 200").burst, 200);
   EXPECT_EQ(RuleOf("limit: {rate: 100/s, burst: 200}").burst, 200);

@@ -2,6 +2,7 @@
 #include "dialects/quantities.h"
 
 #include <array>
+#include <charconv>
 #include <numeric>
 
 #include "base/bounds.h"
@@ -233,6 +234,20 @@ Read<Duration> ReadDuration(std::string_view text, DurationBounds bounds) {
   return CheckBounds(text, Duration(total), bounds);
 }
 
+Read<double> ReadRatio(std::string_view text) {
+  const bool percent = text.ends_with('%');
+  const std::string_view number = percent ? text.substr(0, text.size() - 1) : text;
+  double value = 0;
+  const char* end = number.data() + number.size();
+  const auto [stop, error] = std::from_chars(number.data(), end, value, std::chars_format::fixed);
+  if (error != std::errc() || stop != end || number.empty() || !IsDigit(number.front())) {
+    return TextFault{0, Quote(text) + " is not a part of the whole; write 0.5 or 50%"};
+  }
+  if (percent) value /= 100;
+  if (value > 1) return TextFault{0, Quote(text) + " is above 1, the whole; write 0.5 or 50%"};
+  return value;
+}
+
 Read<Rate> TakeRate(WordScanner& scanner) {
   scanner.SkipSpaces();
   const size_t number_at = scanner.offset();
@@ -313,6 +328,13 @@ std::string WriteDuration(Duration duration) {
     if (ns % unit.ns == 0) return std::to_string(ns / unit.ns) + std::string(unit.name);
   }
   return std::to_string(ns) + "ns";
+}
+
+std::string WriteRatio(double ratio) {
+  std::array<char, 32> text;
+  const auto written =
+      std::to_chars(text.data(), text.data() + text.size(), ratio, std::chars_format::fixed);
+  return {text.data(), written.ptr};
 }
 
 std::string WriteRate(const Rate& rate, std::optional<int64_t> burst) {

@@ -82,6 +82,9 @@ struct DurationBounds {
 // Counts with units, largest first: ns, us, ms, s, m or min, h, d.  "0" needs none.
 Read<Duration> ReadDuration(std::string_view text, DurationBounds bounds);
 
+// A part of the whole, within [0, 1]: 0.5 or 50%.
+Read<double> ReadRatio(std::string_view text);
+
 struct RateText {
   Rate rate;
   std::optional<int64_t> burst;
@@ -100,6 +103,7 @@ Read<int64_t> TakeUnits(WordScanner& scanner);
 
 // Text that reads back as the same value.
 [[nodiscard]] std::string WriteDuration(Duration duration);
+[[nodiscard]] std::string WriteRatio(double ratio);
 [[nodiscard]] std::string WriteRate(const Rate& rate, std::optional<int64_t> burst);
 
 }  // namespace flowguard::dialects

@@ -7,6 +7,7 @@
 
 #include "base/bounds.h"
 #include "dialects/rule_words.h"
+#include "rules/check_rule.h"
 #include "rules/route.h"
 
 namespace flowguard::dialects {
@@ -26,6 +27,7 @@ struct RuleDraft {
   const text::Node* limit = nullptr;
   const text::Node* concurrency = nullptr;
   const text::Node* access = nullptr;
+  const text::Node* breaker = nullptr;
   const text::Node* overrides = nullptr;
   bool later_kind = false;  // a kind of rule that this version does not know
 };
@@ -140,10 +142,79 @@ constexpr Field<Rule> kAccessFields[] = {
     {"deny", [](const Value& v, Rule& rule) { ReadAccessLists(v, rule.deny); }},
 };
 
+constexpr DurationBounds kBreakerWindows = {base::kBreakerWindowMin, base::kBreakerWindowMax};
+constexpr DurationBounds kBreakerTimes = {base::kBreakerOpenMin, base::kBreakerOpenMax};
+constexpr CountBounds kBreakerCalls = {1, base::kBreakerCallsMax};
+
+void ReadOptionalFraction(const Value& value, std::optional<double>& out) {
+  double ratio = 0;
+  if (ReadFraction(value, ratio)) out = ratio;
+}
+
+constexpr Field<BreakerRule> kSlowFields[] = {
+    {"over",
+     [](const Value& v, BreakerRule& breaker) { ReadTime(v, kBreakerTimes, breaker.slow_over); }},
+    {"ratio",
+     [](const Value& v, BreakerRule& breaker) { ReadOptionalFraction(v, breaker.slow_ratio); }},
+};
+
+constexpr Field<BreakerRule> kErrorFields[] = {
+    {"ratio",
+     [](const Value& v, BreakerRule& breaker) { ReadOptionalFraction(v, breaker.error_ratio); }},
+    {"count",
+     [](const Value& v, BreakerRule& breaker) {
+       int64_t count = 0;
+       if (ReadInteger(v, {0, base::kBreakerCallsMax}, count)) breaker.error_count = count;
+     }},
+};
+
+void ReadSlow(const Value& value, BreakerRule& breaker) {
+  if (!ReadMap(value, kSlowFields, breaker)) return;
+  for (const std::string_view needed : {"over", "ratio"}) {
+    if (value.node.Find(needed) == nullptr)
+      value.Fault(std::string(needed) + " is missing; write {over: 800ms, ratio: 0.5}");
+  }
+}
+
+void ReadErrors(const Value& value, BreakerRule& breaker) {
+  if (!ReadMap(value, kErrorFields, breaker)) return;
+  const bool ratio = value.node.Find("ratio") != nullptr;
+  if (ratio == (value.node.Find("count") != nullptr))
+    value.Fault(std::string("found ") + (ratio ? "both" : "neither") +
+                " of ratio and count; write {ratio: 0.5} or {count: 10}");
+}
+
+constexpr Field<BreakerRule> kBreakerFields[] = {
+    {"slow", ReadSlow},
+    {"errors", ReadErrors},
+    {"min_calls", [](const Value& v,
+                     BreakerRule& breaker) { ReadInteger(v, kBreakerCalls, breaker.min_calls); }},
+    {"window",
+     [](const Value& v, BreakerRule& breaker) { ReadTime(v, kBreakerWindows, breaker.window); }},
+    {"open_for",
+     [](const Value& v, BreakerRule& breaker) { ReadTime(v, kBreakerTimes, breaker.open_for); }},
+    {"probes",
+     [](const Value& v, BreakerRule& breaker) {
+       ReadSmallInteger(v, {1, base::kBreakerProbesMax}, breaker.probes);
+     }},
+};
+
+void FinishBreaker(const Value& value, RuleDraft& draft) {
+  draft.rule.kind = RuleKind::kBreaker;
+  const Value breaker = value.Part("breaker", *draft.breaker);
+  if (!ReadMap(breaker, kBreakerFields, draft.rule.breaker)) return;
+  const bool slow = draft.breaker->Find("slow") != nullptr;
+  if (slow == (draft.breaker->Find("errors") != nullptr))
+    breaker.Fault(std::string("found ") + (slow ? "both" : "neither") +
+                  " of slow and errors; a breaker opens by one of them" +
+                  (slow ? ", write a rule for each" : ""));
+}
+
 void RefuseLaterKind(const Value& value, RuleDraft& draft) {
   draft.later_kind = true;
   value.Fault(
-      "rules of this kind are not known to this version; it knows limit, concurrency, access");
+      "rules of this kind are not known to this version; it knows limit, concurrency, access, "
+      "breaker");
 }
 
 // Of all fields, in the order in which they are written.
@@ -155,6 +226,7 @@ constexpr Field<RuleDraft> kRuleFields[] = {
     {"limit", [](const Value& v, RuleDraft& d) { d.limit = &v.node; }},
     {"concurrency", [](const Value& v, RuleDraft& d) { d.concurrency = &v.node; }},
     {"access", [](const Value& v, RuleDraft& d) { d.access = &v.node; }},
+    {"breaker", [](const Value& v, RuleDraft& d) { d.breaker = &v.node; }},
     {"algorithm",
      [](const Value& v, RuleDraft& d) { ReadWord(v, kAlgorithmWords, d.rule.algorithm); }},
     {"buckets",
@@ -183,7 +255,6 @@ constexpr Field<RuleDraft> kRuleFields[] = {
     {"tag", [](const Value& v, RuleDraft& d) { ReadWord(v, kCellTagWords, d.rule.tag); }},
     {"refuse", [](const Value& v, RuleDraft& d) { ReadRefuse(v, d.rule.refuse); }},
     {"degrade", [](const Value& v, RuleDraft& d) { ReadDegrade(v, d.rule.degrade); }},
-    {"breaker", RefuseLaterKind, Told::kNo},
     {"system", RefuseLaterKind, Told::kNo},
     {"burst",
      [](const Value& v, RuleDraft&) { v.Fault("belongs to limit; write limit: 100/s burst 200"); },
@@ -191,39 +262,52 @@ constexpr Field<RuleDraft> kRuleFields[] = {
 };
 
 // Fields that say something in rules of some kinds only.
+enum Kinds : uint8_t { kOfLimit = 1, kOfConcurrency = 2, kOfBreaker = 4 };
 struct KindOnly {
   std::string_view field;
-  bool concurrency;  // else limit alone
+  uint8_t kinds;
+  std::string_view owners;
 };
+constexpr std::string_view kLimitWord = "limit";
+constexpr std::string_view kCountingWords = "limit or concurrency";
+constexpr std::string_view kKeyedWords = "limit, concurrency or breaker";
 constexpr KindOnly kKindOnly[] = {
-    {"algorithm", false}, {"buckets", false},         {"wait", false},   {"count_refused", false},
-    {"cost", false},      {"lease", false},           {"shards", false}, {"prefilter", false},
-    {"scope", true},      {"on_store_failure", true}, {"tag", true},     {"by", true},
-    {"overrides", true},
+    {"algorithm", kOfLimit, kLimitWord},
+    {"buckets", kOfLimit, kLimitWord},
+    {"wait", kOfLimit, kLimitWord},
+    {"count_refused", kOfLimit, kLimitWord},
+    {"cost", kOfLimit, kLimitWord},
+    {"lease", kOfLimit, kLimitWord},
+    {"shards", kOfLimit, kLimitWord},
+    {"prefilter", kOfLimit, kLimitWord},
+    {"scope", kOfLimit | kOfConcurrency, kCountingWords},
+    {"on_store_failure", kOfLimit | kOfConcurrency, kCountingWords},
+    {"tag", kOfLimit | kOfConcurrency, kCountingWords},
+    {"by", kOfLimit | kOfConcurrency | kOfBreaker, kKeyedWords},
+    {"overrides", kOfLimit | kOfConcurrency, kCountingWords},
 };
 
-std::string_view WordOfKind(RuleKind kind) {
+uint8_t BitOf(RuleKind kind) {
   switch (kind) {
     case RuleKind::kLimit:
-      return "limit";
+      return kOfLimit;
     case RuleKind::kConcurrency:
-      return "concurrency";
+      return kOfConcurrency;
+    case RuleKind::kBreaker:
+      return kOfBreaker;
     case RuleKind::kAccess:
-      return "access";
+      break;
   }
-  return {};
+  return 0;
 }
 
 void RefuseFieldsOfOtherKinds(const Value& value, const Rule& rule) {
-  if (rule.kind == RuleKind::kLimit) return;
   for (const text::Member& member : value.node.members) {
     for (const KindOnly& only : kKindOnly) {
-      const bool fits = only.concurrency && rule.kind == RuleKind::kConcurrency;
-      if (only.field != member.key || fits) continue;
-      value.problems.Fault(
-          member.key_at, member.key + ": goes with " +
-                             (only.concurrency ? "limit or concurrency" : "limit") + ", not with " +
-                             std::string(WordOfKind(rule.kind)));
+      if (only.field != member.key || (only.kinds & BitOf(rule.kind)) != 0) continue;
+      value.problems.Fault(member.key_at, member.key + ": goes with " + std::string(only.owners) +
+                                              ", not with " +
+                                              std::string(rules::NameOf(rule.kind)));
     }
   }
 }
@@ -279,14 +363,15 @@ void FinishLimit(const Value& value, RuleDraft& draft) {
 
 // Settles the kind of the rule and reads what hangs on it.
 void FinishRule(const Value& value, RuleDraft& draft) {
-  const int kinds =
-      (draft.limit != nullptr) + (draft.concurrency != nullptr) + (draft.access != nullptr);
+  const int kinds = (draft.limit != nullptr) + (draft.concurrency != nullptr) +
+                    (draft.access != nullptr) + (draft.breaker != nullptr);
   if (kinds == 0) {
-    if (!draft.later_kind) value.Fault("no limit, concurrency or access; one of them is needed");
+    if (!draft.later_kind)
+      value.Fault("no limit, concurrency, access or breaker; one of them is needed");
     return;
   }
   if (kinds > 1) {
-    value.Fault("more than one of limit, concurrency and access; write a rule for each");
+    value.Fault("more than one of limit, concurrency, access and breaker; write a rule for each");
     return;
   }
   if (draft.limit != nullptr) {
@@ -294,6 +379,8 @@ void FinishRule(const Value& value, RuleDraft& draft) {
   } else if (draft.concurrency != nullptr) {
     draft.rule.kind = RuleKind::kConcurrency;
     ReadInteger(value.Part("concurrency", *draft.concurrency), kUnits, draft.rule.concurrency);
+  } else if (draft.breaker != nullptr) {
+    FinishBreaker(value, draft);
   } else {
     draft.rule.kind = RuleKind::kAccess;
     ReadMap(value.Part("access", *draft.access), kAccessFields, draft.rule);

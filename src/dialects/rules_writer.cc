@@ -156,6 +156,26 @@ void WriteAccess(RuleLines& lines, const Rule& rule) {
   access.End();
 }
 
+void WriteBreaker(RuleLines& lines, const BreakerRule& breaker) {
+  FlowMap map(lines.Line("breaker"));
+  if (breaker.slow_ratio) {
+    FlowMap slow(map.Key("slow"));
+    slow.Plain("over", WriteDuration(breaker.slow_over));
+    slow.Plain("ratio", WriteRatio(*breaker.slow_ratio));
+    slow.End();
+  } else {
+    FlowMap errors(map.Key("errors"));
+    if (breaker.error_ratio) errors.Plain("ratio", WriteRatio(*breaker.error_ratio));
+    if (breaker.error_count) errors.Plain("count", std::to_string(*breaker.error_count));
+    errors.End();
+  }
+  map.Plain("min_calls", std::to_string(breaker.min_calls));
+  map.Plain("window", WriteDuration(breaker.window));
+  map.Plain("open_for", WriteDuration(breaker.open_for));
+  if (breaker.probes != BreakerRule{}.probes) map.Plain("probes", std::to_string(breaker.probes));
+  map.End();
+}
+
 void WriteRefuse(RuleLines& lines, const Refuse& refuse) {
   if (refuse == Refuse{}) return;
   FlowMap map(lines.Line("refuse"));
@@ -224,11 +244,12 @@ std::string RuleToYaml(const Rule& rule) {
     case RuleKind::kAccess:
       WriteAccess(lines, rule);
       break;
+    case RuleKind::kBreaker:
+      WriteBreaker(lines, rule.breaker);
+      break;
   }
-  if (rule.kind != RuleKind::kAccess) {
-    WriteScope(lines, rule);
-    WriteKey(lines, rule);
-  }
+  WriteScope(lines, rule);
+  WriteKey(lines, rule);
   WriteRefuse(lines, rule.refuse);
   WriteDegrade(lines, rule.degrade);
   lines.End();

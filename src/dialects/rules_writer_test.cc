@@ -59,9 +59,27 @@ RuleSet EverythingSet() {
   access.kind = RuleKind::kAccess;
   access.allow = {{"tenant", {"acme", "globex-*"}}, {"ip", {}}};
   access.deny = {{"ip", {"10.0.0.0/8", "fd00::/8"}}};
+  Rule slow;
+  slow.name = "slow";
+  slow.kind = RuleKind::kBreaker;
+  slow.by = {"resource"};
+  slow.breaker.slow_ratio = 1.0 / 3;
+  slow.breaker.slow_over = 1500us;
+  slow.breaker.min_calls = 7;
+  slow.breaker.window = 20s;
+  slow.breaker.open_for = 1500ms;
+  slow.breaker.probes = 3;
+  Rule failing;
+  failing.name = "failing";
+  failing.kind = RuleKind::kBreaker;
+  failing.breaker.error_ratio = 0;
+  Rule errors = failing;
+  errors.name = "errors";
+  errors.breaker.error_ratio.reset();
+  errors.breaker.error_count = 12;
   RuleSet set;
   set.match = MatchMode::kMostSpecific;
-  set.rules = {limit, buckets, bucket, concurrency, access};
+  set.rules = {limit, buckets, bucket, concurrency, access, slow, failing, errors};
   set.dimensions = {
       {"tenant", "header:x-tenant-id", MissingPolicy::kShare, "default", true, true},
       {"user", "cookie:sid", MissingPolicy::kSkip, "", false, false},

@@ -15,11 +15,11 @@ namespace flowguard::dialects {
   const auto members = [](const Rule& rule) {
     const auto& [name, enabled, shadow, kind, on, rate, burst, algorithm, buckets, wait,
                  count_refused, cost, concurrency, scope, on_store_failure, tag, lease, shards,
-                 prefilter, by, overrides, allow, deny, refuse, degrade, origin] = rule;
+                 prefilter, by, overrides, allow, deny, breaker, refuse, degrade, origin] = rule;
     static_cast<void>(origin);
     return std::tie(name, enabled, shadow, kind, on, rate, burst, algorithm, buckets, wait,
                     count_refused, cost, concurrency, scope, on_store_failure, tag, lease, shards,
-                    prefilter, by, overrides, allow, deny, refuse, degrade);
+                    prefilter, by, overrides, allow, deny, breaker, refuse, degrade);
   };
   return members(a) == members(b);
 }

@@ -26,6 +26,7 @@
 
 #include "base/bounds.h"
 #include "base/hash.h"
+#include "breaker/breaker.h"
 #include "engine/engine.h"
 #include "engine/quota_store.h"
 #include "limit/numbers.h"
@@ -46,11 +47,16 @@ struct Hold {
     kSlotLater,  // concurrency that Continue takes
     kAsked,      // a remote take without an answer yet
     kRemote,     // units or slots of a store
+    kCall,       // a call, or a probe, that a breaker admitted and will hear of
+    kCallLater,  // a breaker that did not refuse; admits at the end of Begin, or in Continue
   };
   const LiveRule* rule;
   const LiveSpec* spec;
   base::Hash128 key;
-  limit::Receipt receipt;
+  union {  // by state
+    limit::Receipt receipt;
+    breaker::BreakerTicket ticket;  // kCall
+  };
   int64_t cost;  // units asked for
   State state;
   int16_t share_nodes;  // > 0: this node's share of so many, for the store did not answer
@@ -135,6 +141,7 @@ class Attempt {
   uint8_t due_count_ = 0;
   uint16_t key_bytes_used_ = 0;
   int64_t request_cost_ = 0;
+  Instant entered_at_{};
   int64_t store_time_us_ = 0;
   Duration wait_max_{};
   const LiveRule* wait_rule_ = nullptr;

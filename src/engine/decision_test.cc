@@ -73,7 +73,7 @@ TEST_F(DecisionTest, ConcurrencyIsNoMatterForACallerThatTellsNoEnd) {
   FakeRequest request("r");
   EXPECT_THAT(Check(request), IsRefusedBy("full", Reason::kConcurrency));
 
-  request.skip_concurrency = true;
+  request.skip_calls = true;
 
   EXPECT_THAT(Check(request), IsAllowed());
   EXPECT_EQ(CountersOf("full").passed, 1u);

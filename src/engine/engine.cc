@@ -34,7 +34,8 @@ Engine::Impl::Impl(const EngineOptions& with, std::unique_ptr<Cells> owned) noex
       cells(std::move(owned)),
       nodes(std::clamp(with.fallback_nodes, 0, base::kNodesMax)),
       ground{*cells, board, nodes, with.hash_seed != 0 ? with.hash_seed : base::RandomSeed()},
-      snapshots(std::make_unique<Snapshot>()) {}
+      snapshots(std::make_unique<Snapshot>()),
+      registry(with.breaker_listener) {}
 
 void Engine::Impl::CountLoadFailure() {
   const base::MutexLock lock(report_mutex);
@@ -53,6 +54,7 @@ void Engine::Impl::Report(const Snapshot& snapshot) {
     account.kind = loaded.live->info.kind;
     account.shadow = loaded.live->info.shadow;
     account.loaded = true;
+    account.breakers = loaded.live->breakers.get();
   }
   ++loads;
 }

@@ -11,7 +11,8 @@
 //   kDone with Verdict::kWait (mode kEnter) ─ timer ─► Continue ─► kDone
 //   any time: Cancel (gives back) · admitted: Settle (exactly once)
 //
-// Order of a decision: access, local limits, concurrency, shared limits.  All or
+// Order of a decision: access, breakers that refuse, local limits, concurrency, breakers
+// that admit or give a probe, shared limits.  All or
 // nothing: what earlier rules took is given back when a later one refuses.
 //
 // Threads: Begin, Resume, Continue, Cancel and Settle from any thread, on
@@ -27,6 +28,7 @@
 #include <string_view>
 #include <vector>
 
+#include "flowguard/breaker_listener.h"
 #include "flowguard/decision.h"
 #include "flowguard/result.h"
 #include "flowguard/rule.h"
@@ -68,8 +70,8 @@ class RequestView {
   // The longest wait that the caller will sleep out.  A longer one is a refusal, and
   // takes nothing.
   Duration wait_max = kNever;
-  // Concurrency rules do not apply: nobody will tell when the call ends.
-  bool skip_concurrency = false;
+  // Concurrency and breaker rules do not apply: nobody will tell when the call ends.
+  bool skip_calls = false;
   // Limit rules do not apply: browsers send CORS preflights by themselves, and count as
   // one request with what follows.
   bool skip_limits = false;
@@ -89,6 +91,8 @@ struct EngineOptions {
   uint64_t hash_seed = 0;
   bool remote_allowed = false;  // a QuotaStore exists
   int fallback_nodes = 0;       // until SetFallbackNodes; see QuotaStore::Nodes
+  // Hears of what breakers do; outlives the engine.  May be null.
+  BreakerListener* breaker_listener = nullptr;
 };
 
 // Counters of one rule, monotone over reloads (they belong to the rule's name).
@@ -105,6 +109,10 @@ struct RuleCounters {
   uint64_t wait_ns = 0;       // sum of these waits
   uint64_t failed_after = 0;  // admitted calls that settled as errors
   int64_t inflight = 0;       // concurrency rules
+  // Breaker rules: how many of its breakers are not closed now.
+  size_t breakers_open = 0;
+  size_t breakers_half_open = 0;
+  uint64_t breaker_opened = 0;  // how often one of them opened, since the rule was changed last
 };
 
 struct EngineCounters {

@@ -37,6 +37,7 @@ struct Account {
   RuleKind kind = RuleKind::kLimit;
   bool shadow = false;
   bool loaded = false;
+  const BreakerTable* breakers = nullptr;  // of the rule as loaded last
 };
 
 struct Engine::Impl {

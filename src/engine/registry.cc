@@ -2,11 +2,14 @@
 #include "engine/registry.h"
 
 #include <algorithm>
+#include <bit>
+#include <optional>
 #include <type_traits>
 #include <utility>
 
 #include "base/bounds.h"
 #include "base/try.h"
+#include "rules/breaker_spec.h"
 
 namespace flowguard::engine {
 namespace {
@@ -37,6 +40,15 @@ void AddConfig(const limit::Config& config, Text& text) {
   text.Add(config.wait).Add(config.max_debt);
 }
 
+void AddBreaker(const BreakerRule& breaker, Text& text) {
+  const auto bits = [](const std::optional<double>& ratio) {
+    return ratio ? std::bit_cast<int64_t>(*ratio) : int64_t{-1};  // -1: no number between 0 and 1
+  };
+  text.Add(bits(breaker.slow_ratio)).Add(bits(breaker.error_ratio));
+  text.Add(breaker.error_count.value_or(-1)).Add(breaker.slow_over).Add(breaker.min_calls);
+  text.Add(breaker.window).Add(breaker.open_for).Add(breaker.probes);
+}
+
 std::string TextOf(const rules::CompiledRule& compiled) {
   const Rule& rule = compiled.rule;
   Text text;
@@ -50,6 +62,7 @@ std::string TextOf(const rules::CompiledRule& compiled) {
       .Add(rule.concurrency)
       .Add(compiled.quota.identity);
   text.Add(compiled.by.empty());
+  if (rule.kind == RuleKind::kBreaker) AddBreaker(rule.breaker, text);
   if (compiled.remote()) {  // what ForStore shows
     text.Add(std::string_view(rule.on.resource)).Add(std::string_view(rule.on.route));
   }
@@ -135,6 +148,7 @@ Result<const LiveRule*> Registry::Intern(const rules::CompiledRule& compiled) {
   auto live = std::make_unique<LiveRule>();
   FG_ASSIGN_OR_RETURN(live->account, AccountOf(rule.name));
   live->info = rules::InfoOf(rule);
+  live->keyed = !compiled.by.empty();
   live->count_refused = rule.count_refused;
   live->has_cost = rule.cost != Cost{};
   live->reserve = rule.kind == RuleKind::kLimit ? rule.cost.reserve : 1;
@@ -147,6 +161,10 @@ Result<const LiveRule*> Registry::Intern(const rules::CompiledRule& compiled) {
       own.push_back(*part.dimension);
     live->remote_dimensions = std::make_unique<const std::vector<rules::Dimension>>(std::move(own));
     live->remote = ForStore(compiled, &live->info, *live->remote_dimensions);
+  }
+  if (rule.kind == RuleKind::kBreaker) {
+    live->breakers = std::make_unique<BreakerTable>(rules::BreakerSpecOf(rule.breaker), live->keyed,
+                                                    live->info.name, listener_);
   }
   const bool one_word = rule.kind == RuleKind::kConcurrency ||
                         (rule.kind == RuleKind::kLimit && compiled.quota.spec->one_word());

@@ -24,6 +24,9 @@ namespace flowguard::engine {
 // read by any thread until the registry is destroyed.
 class Registry {
  public:
+  // `listener` may be null; else it outlives the registry.
+  explicit Registry(BreakerListener* listener = nullptr) noexcept : listener_(listener) {}
+
   // Errors: kResourceExhausted beyond kRuleNamesEverMax.
   Result<const LiveRule*> Intern(const rules::CompiledRule& rule);
   Result<const LiveSpec*> InternSpec(const rules::CompiledRule& rule, const rules::Quota& quota);
@@ -45,6 +48,7 @@ class Registry {
   // loaded longest ago if there are kMax.
   void AddShape(uint64_t identity, LiveSpec* spec);
 
+  BreakerListener* const listener_;
   std::unordered_map<std::string, uint32_t> account_by_name_;
   std::vector<std::string_view> names_;  // of account_by_name_
   std::unordered_map<std::string, std::unique_ptr<const LiveRule>> rules_;

@@ -48,6 +48,9 @@ EngineCounters Engine::Counters() const {
   for (const Account& account : impl.accounts) {
     const uint32_t at = number++;
     const RuleCounterBoard& board = impl.board;
+    const auto breakers = [&account](breaker::BreakerState state) {
+      return account.loaded && account.breakers != nullptr ? account.breakers->Count(state) : 0;
+    };
     counters.rules.push_back({.rule = std::string(account.name),
                               .kind = account.kind,
                               .shadow = account.shadow,
@@ -59,7 +62,12 @@ EngineCounters Engine::Counters() const {
                               .waited = Sum(board, at, Count::kWaited),
                               .wait_ns = Sum(board, at, Count::kWaitNs),
                               .failed_after = Sum(board, at, Count::kFailedAfter),
-                              .inflight = board.Sum(at, Count::kInflight)});
+                              .inflight = board.Sum(at, Count::kInflight),
+                              .breakers_open = breakers(breaker::BreakerState::kOpen),
+                              .breakers_half_open = breakers(breaker::BreakerState::kHalfOpen),
+                              .breaker_opened = account.breakers != nullptr && account.loaded
+                                                    ? account.breakers->opened()
+                                                    : 0});
   }
   return counters;
 }

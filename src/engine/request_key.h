@@ -64,6 +64,8 @@ inline std::string_view RawValue(const Meeting& met, const rules::KeyPart& part,
   switch (part.dimension->kind) {
     case rules::DimensionKind::kMethod:
       return met.request.method.empty() ? std::string_view() : met.request.method;
+    case rules::DimensionKind::kResource:
+      return met.request.resource.empty() ? std::string_view() : met.request.resource;
     case rules::DimensionKind::kPath:
       if (!met.by_route || part.segment < 0) return {};
       return met.matches.Segment(static_cast<size_t>(part.segment));

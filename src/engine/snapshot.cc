@@ -13,7 +13,7 @@ namespace {
 Result<void> LoadOne(const rules::CompiledRule& compiled, Registry& registry, LoadedRule& loaded) {
   loaded.compiled = &compiled;
   FG_ASSIGN_OR_RETURN(loaded.live, registry.Intern(compiled));
-  if (compiled.rule.kind == RuleKind::kAccess) return {};
+  if (!CountsUnits(compiled.rule.kind)) return {};
   FG_ASSIGN_OR_RETURN(loaded.spec, registry.InternSpec(compiled, compiled.quota));
   loaded.overrides.reserve(compiled.overrides.size());
   for (const rules::Quota& quota : compiled.overrides) {

@@ -75,8 +75,11 @@ void Walk::RefuseCost() noexcept {
       case RuleKind::kAccess:
         if (!Access(loaded, met)) return Finish();
         break;
+      case RuleKind::kBreaker:
+        if (!request.skip_calls) Breaks(loaded, met);
+        break;
       case RuleKind::kConcurrency:
-        if (request.skip_concurrency) break;
+        if (request.skip_calls) break;
         compiled.remote() ? Shared(loaded, met) : Concurrency(loaded, met);
         break;
       case RuleKind::kLimit:
@@ -84,6 +87,11 @@ void Walk::RefuseCost() noexcept {
         compiled.remote() ? Shared(loaded, met) : LocalLimit(loaded, met);
         break;
     }
+  }
+  // A request that has to wait is asked again when it goes.
+  if (breakers_ && refused_by_ == nullptr && attempt_.decision_.wait == Duration::zero())
+      [[unlikely]] {
+    EnterBreakers();
   }
   if (refused_by_ == nullptr && attempt_.remote_count_ > 0) {
     attempt_.phase_ = Attempt::Phase::kRemote;
@@ -101,6 +109,9 @@ void Walk::PeekOne(const LoadedRule& loaded, const Meeting& met) noexcept {
   switch (loaded.compiled->rule.kind) {
     case RuleKind::kAccess:
       Access(loaded, met);
+      break;
+    case RuleKind::kBreaker:
+      Breaks(loaded, met);
       break;
     case RuleKind::kConcurrency:
       Concurrency(loaded, met);
@@ -141,16 +152,6 @@ bool Walk::Access(const LoadedRule& loaded, const Meeting& met) noexcept {
   const Hold::State state = Refused(rule, nullptr, NeverNumbers(), reason);
   if (state == Hold::State::kDegraded && !peek()) AddHold(rule, nullptr, 0).state = state;
   return refused_by_ == nullptr;
-}
-
-template <typename Key>
-bool Walk::MakeKey(const LoadedRule& loaded, const Meeting& met, uint64_t seed,
-                   RequestKey<Key>& key) noexcept {
-  const KeyState state = key.Make(met, seed);
-  if (state == KeyState::kMissing) [[unlikely]] {
-    MissesValue(loaded);
-  }
-  return state == KeyState::kReady;
 }
 
 void Walk::MissesValue(const LoadedRule& loaded) noexcept {
@@ -362,6 +363,7 @@ Step Walk::Finish() noexcept {
 }
 
 void Walk::Admit() noexcept {
+  attempt_.entered_at_ = now_;
   attempt_.phase_ =
       attempt_.mode_ == Mode::kEnter ? Attempt::Phase::kEntered : Attempt::Phase::kChecked;
   for (const Hold& hold : holds()) {

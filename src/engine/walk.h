@@ -67,6 +67,11 @@ class Walk {
   void LocalLimit(const LoadedRule& loaded, const Meeting& met) noexcept;
   [[gnu::noinline]] void Concurrency(const LoadedRule& loaded, const Meeting& met) noexcept;
   [[gnu::noinline]] void Shared(const LoadedRule& loaded, const Meeting& met) noexcept;
+  // Refused while the breaker is open; else it admits later, when all else has.
+  [[gnu::noinline]] void Breaks(const LoadedRule& loaded, const Meeting& met) noexcept;
+  [[gnu::noinline]] void EnterBreakers() noexcept;
+  void RefusedByBreaker(Hold& hold, Duration retry_after) noexcept;
+  [[nodiscard]] static breaker::Breaker& BreakerOf(const Hold& hold) noexcept;
   void Answered(Hold& hold, const TakeOutcome& outcome) noexcept;
   void NotAnswered(Hold& hold) noexcept;
   void TakeShareOfSlots(Hold& hold) noexcept;
@@ -121,9 +126,20 @@ class Walk {
   Instant now_;
   size_t slot_;
   bool as_enforced_ = false;
+  bool breakers_ = false;                 // some are to be entered
   const LiveRule* refused_by_ = nullptr;  // the rule that the answer names
   std::optional<limit::AnySpec> share_;   // what CellOf points to
 };
+
+template <typename Key>
+bool Walk::MakeKey(const LoadedRule& loaded, const Meeting& met, uint64_t seed,
+                   RequestKey<Key>& key) noexcept {
+  const KeyState state = key.Make(met, seed);
+  if (state == KeyState::kMissing) [[unlikely]] {
+    MissesValue(loaded);
+  }
+  return state == KeyState::kReady;
+}
 
 inline void Walk::Start(Mode mode, const RequestView& request) noexcept {
   FG_DCHECK(!attempt_.remote_pending() && !attempt_.waiting() && !attempt_.entered());

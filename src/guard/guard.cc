@@ -42,6 +42,7 @@ Result<std::unique_ptr<Guard>> Guard::Create(RuleSet rules, GuardOptions options
   with.cell_capacity = options.cell_capacity;
   with.state_bytes = options.state_bytes;
   with.hash_seed = options.hash_seed;
+  with.breaker_listener = options.breaker_listener;
   with.remote_allowed = options.store != nullptr;
   with.fallback_nodes = options.store != nullptr ? options.store->Nodes() : 0;
   FG_ASSIGN_OR_RETURN(auto engine, engine::Engine::Create(with));

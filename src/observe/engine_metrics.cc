@@ -16,6 +16,8 @@ std::string_view ReasonOf(const RuleCounters& rule) noexcept {
       return "concurrency";
     case RuleKind::kAccess:
       return "access";
+    case RuleKind::kBreaker:
+      return "breaker";
     case RuleKind::kLimit:
       break;
   }
@@ -65,6 +67,19 @@ void WriteRuleMetrics(std::span<const RuleCounters> shown, MetricsWriter& out) {
              "Calls in progress under a concurrency rule.");
   for (const RuleCounters& rule : shown) {
     if (rule.kind == RuleKind::kConcurrency) out.Sample({{"rule", rule.rule}}, rule.inflight);
+  }
+  out.Family("flowguard_breaker_opened", MetricType::kCounter,
+             "How often a breaker of a rule opened.");
+  for (const RuleCounters& rule : shown) {
+    if (rule.kind == RuleKind::kBreaker || rule.breaker_opened > 0)
+      out.Sample({{"rule", rule.rule}}, rule.breaker_opened);
+  }
+  out.Family("flowguard_breakers", MetricType::kGauge,
+             "Breakers of a rule that are open (refuse) or half-open (probe).");
+  for (const RuleCounters& rule : shown) {
+    if (rule.kind != RuleKind::kBreaker || rule.rule == kOtherRules) continue;
+    out.Sample({{"rule", rule.rule}, {"state", "open"}}, uint64_t{rule.breakers_open});
+    out.Sample({{"rule", rule.rule}, {"state", "half_open"}}, uint64_t{rule.breakers_half_open});
   }
 }
 

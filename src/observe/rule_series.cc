@@ -19,6 +19,7 @@ void AddTo(engine::RuleCounters& sum, const engine::RuleCounters& rule) noexcept
   sum.wait_ns += rule.wait_ns;
   sum.failed_after += rule.failed_after;
   sum.inflight += rule.inflight;
+  sum.breaker_opened += rule.breaker_opened;
 }
 
 }  // namespace

@@ -115,7 +115,7 @@ void CheckDegrade(const Rule& rule, FaultsAt& faults) {
     return;
   }
   if (rule.kind == RuleKind::kAccess) {
-    faults.Misplaced("degrade", "rules of kind limit or concurrency");
+    faults.Misplaced("degrade", "rules of kind limit, concurrency or breaker");
     return;
   }
   if (rule.refuse != Refuse{} && rule.wait == Duration{})

@@ -5,6 +5,8 @@
 #include <string>
 
 #include "base/bounds.h"
+#include "breaker/spec.h"
+#include "rules/breaker_spec.h"
 #include "rules/dimension_table.h"
 #include "rules/route.h"
 
@@ -233,6 +235,26 @@ void CheckAccess(const Rule& rule, FaultsAt& faults) {
     faults.Error("access", "found neither allow nor deny; name at least one list");
 }
 
+void CheckBreaker(const Rule& rule, FaultsAt& faults) {
+  CheckNotLimit(rule, faults);
+  if (rule.scope != kDefaults.scope)
+    faults.Misplaced("scope: shared", "rules of kind limit or concurrency");
+  if (rule.concurrency != 0) faults.Misplaced("concurrency", "rules of kind concurrency");
+  if (!rule.overrides.empty()) faults.Misplaced("overrides", "rules of kind limit or concurrency");
+  const BreakerRule& breaker = rule.breaker;
+  const int conditions = static_cast<int>(breaker.slow_ratio.has_value()) +
+                         static_cast<int>(breaker.error_ratio.has_value()) +
+                         static_cast<int>(breaker.error_count.has_value());
+  if (conditions != 1) {
+    faults.Error("breaker", "found " + std::to_string(conditions) +
+                                " of slow_ratio, error_ratio and error_count; a breaker opens by "
+                                "one of them");
+    return;
+  }
+  const Result<void> fits = breaker::CheckSpec(BreakerSpecOf(breaker));
+  if (!fits.ok()) faults.Error("breaker", fits.error().message);
+}
+
 }  // namespace
 
 void CheckRule(const Rule& rule, FaultsAt& faults) {
@@ -249,7 +271,12 @@ void CheckRule(const Rule& rule, FaultsAt& faults) {
     case RuleKind::kAccess:
       CheckAccess(rule, faults);
       break;
+    case RuleKind::kBreaker:
+      CheckBreaker(rule, faults);
+      break;
   }
+  if (rule.kind != RuleKind::kBreaker && rule.breaker != kDefaults.breaker)
+    faults.Misplaced("breaker", "rules of kind breaker");
   CheckScope(rule, faults);
   if (rule.kind != RuleKind::kAccess) {
     if (!rule.allow.empty()) faults.Misplaced("allow", "rules of kind access");
@@ -286,6 +313,8 @@ std::string_view NameOf(RuleKind kind) noexcept {
       return "concurrency";
     case RuleKind::kAccess:
       return "access";
+    case RuleKind::kBreaker:
+      return "breaker";
   }
   return "unknown";
 }

@@ -256,6 +256,7 @@ class Compiler {
   void AddQuotas(const Rule& rule, CompiledRule& compiled, FaultsAt& faults) {
     if (rule.kind == RuleKind::kAccess) return;
     compiled.quota.identity = IdentityOf(rule, compiled.by, rule.rate.window);
+    if (rule.kind == RuleKind::kBreaker) return;
     compiled.quota.concurrency = rule.concurrency;
     if (rule.kind == RuleKind::kLimit) {
       compiled.quota.config = ConfigOf(rule, rule.rate, rule.burst);

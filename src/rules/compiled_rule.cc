@@ -13,6 +13,7 @@ int DefaultStatus(RuleKind kind) noexcept {
     case RuleKind::kLimit:
       return 429;
     case RuleKind::kConcurrency:
+    case RuleKind::kBreaker:
       return 503;
     case RuleKind::kAccess:
       return 403;

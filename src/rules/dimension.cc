@@ -42,6 +42,7 @@ bool NamesSource(const Dimension& dimension, std::string_view given) noexcept {
     case DimensionKind::kIp:
       return given == "ip";
     case DimensionKind::kMethod:
+    case DimensionKind::kResource:
     case DimensionKind::kPath:
     case DimensionKind::kNamed:
       return false;  // the engine knows these, or they have a name only

@@ -34,6 +34,7 @@ enum class DimensionKind : uint8_t {
   kQuery = 6,
   kPath = 7,
   kParam = 8,
+  kResource = 9,
 };
 
 struct Dimension {

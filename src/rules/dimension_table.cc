@@ -11,11 +11,11 @@ namespace flowguard::rules {
 namespace {
 
 constexpr std::string_view kForms =
-    "allowed: ip, method, user, tenant, a name under dimensions, header:NAME, cookie:NAME, "
-    "query:NAME, path:NAME, param:NAME";
+    "allowed: ip, method, resource, user, tenant, a name under dimensions, header:NAME, "
+    "cookie:NAME, query:NAME, path:NAME, param:NAME";
 constexpr std::string_view kSources =
-    "allowed: ip, method, header:NAME, cookie:NAME, query:NAME, path:NAME, param:NAME, or empty "
-    "(given by the application)";
+    "allowed: ip, method, resource, header:NAME, cookie:NAME, query:NAME, path:NAME, param:NAME, "
+    "or empty (given by the application)";
 
 bool IsAlnum(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
@@ -43,10 +43,11 @@ constexpr Form kDirect[] = {
     {"param", DimensionKind::kParam, false},
 };
 
-// ip, method, or KIND:NAME.
+// ip, method, resource, or KIND:NAME.
 Result<Source> ParseSource(std::string_view text) {
   if (text == "ip") return Source{DimensionKind::kIp, {}};
   if (text == "method") return Source{DimensionKind::kMethod, {}};
+  if (text == "resource") return Source{DimensionKind::kResource, {}};
   const size_t colon = text.find(':');
   const std::string_view kind = text.substr(0, colon);
   for (const Form& form : kDirect) {
@@ -121,7 +122,8 @@ void DimensionTable::Declare(const DimensionSpec& spec, size_t index, Faults& fa
   if (!spec.source.empty()) {
     auto source = ParseSource(spec.source);
     if (!source.ok()) {
-      at.Error("source", source.error().message + Nearest(spec.source, {"ip", "method"}) + "; " +
+      at.Error("source", source.error().message +
+                             Nearest(spec.source, {"ip", "method", "resource"}) + "; " +
                              std::string(kSources));
       // Known all the same, so that rules which use it are not called wrong as well.
       by_name_.emplace(spec.name, Append(std::move(dimension)));
@@ -130,7 +132,7 @@ void DimensionTable::Declare(const DimensionSpec& spec, size_t index, Faults& fa
     dimension.kind = source->kind;
     dimension.argument = std::move(source->argument);
   }
-  const bool built_in = spec.name == "ip" || spec.name == "method";
+  const bool built_in = spec.name == "ip" || spec.name == "method" || spec.name == "resource";
   if (built_in && spec.source != spec.name) {
     at.Error("source", "found \"" + spec.source + "\"; the built-in name \"" + spec.name +
                            "\" keeps its meaning, choose another name");
@@ -157,7 +159,7 @@ size_t DimensionTable::Append(Dimension dimension) {
 }
 
 std::vector<std::string> DimensionTable::Candidates() const {
-  std::vector<std::string> names{"ip", "method", "user", "tenant"};
+  std::vector<std::string> names{"ip", "method", "resource", "user", "tenant"};
   for (size_t i = 0; i < declared_; ++i)
     names.push_back(dimensions_[i].name);
   return names;

@@ -34,7 +34,7 @@ namespace {
 
 // Sorts as precedence does, so that ranks are places in sorted order.
 using RankKey = std::string;
-constexpr size_t kKinds = 3;
+constexpr size_t kKinds = 4;
 
 RankKey UntargetedRank() {
   return {'\0'};
@@ -62,12 +62,14 @@ int Phase(const Rule& rule) {
   switch (rule.kind) {
     case RuleKind::kAccess:
       return 0;
+    case RuleKind::kBreaker:
+      return 1;
     case RuleKind::kLimit:
-      return rule.scope == Scope::kLocal ? 1 : 3;
+      return rule.scope == Scope::kLocal ? 2 : 4;
     case RuleKind::kConcurrency:
-      return rule.scope == Scope::kLocal ? 2 : 3;
+      return rule.scope == Scope::kLocal ? 3 : 4;
   }
-  return 3;
+  return 4;
 }
 
 std::string NamesOf(std::span<const Rule> rules, const std::vector<Entry>& entries) {

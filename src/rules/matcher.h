@@ -48,7 +48,7 @@
 namespace flowguard::rules {
 
 // The rules that a request meets, in the order in which they are evaluated
-// (access, local limits, concurrency, shared limits; within one of these as
+// (access, breakers, local limits, concurrency, shared limits; within one of these as
 // written), and the segments of its path.
 //
 // Memory: about 1.3 KiB, not cleared; views into the path that was matched, which

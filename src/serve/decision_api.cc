@@ -121,7 +121,7 @@ DecisionApi::DecisionApi(net::Loop& loop, engine::Engine& engine, OpenEntries& e
       attempt_(std::make_unique<engine::Attempt>()),
       expire_timer_(&DecisionApi::OnExpireTimer, this),
       random_(base::RandomSeed()) {
-  view_.skip_concurrency = true;  // only /v1/auth asks by it
+  view_.skip_calls = true;  // only /v1/auth asks by it
   loop_.ArmAfter(expire_timer_, kExpireEvery);
 }
 
@@ -558,10 +558,15 @@ uint64_t DecisionApi::Draw() noexcept {
 std::vector<std::string> DecisionApiWarnings(const RuleSet& rules) {
   std::vector<std::string> warnings;
   for (const Rule& rule : rules.rules) {
-    if (rule.kind != RuleKind::kConcurrency || !rule.enabled) continue;
-    warnings.push_back(PlaceOf(rule) +
-                       "/v1/auth does not hold concurrency, as it is not told when the call ends; "
-                       "use /v1/enter and /v1/exit");
+    if (!rule.enabled) continue;
+    if (rule.kind == RuleKind::kConcurrency)
+      warnings.push_back(PlaceOf(rule) +
+                         "/v1/auth does not hold concurrency, as it is not told when the call "
+                         "ends; use /v1/enter and /v1/exit");
+    if (rule.kind == RuleKind::kBreaker)
+      warnings.push_back(PlaceOf(rule) +
+                         "/v1/auth does not ask breakers, as it is not told how the call ends; use "
+                         "/v1/enter and /v1/exit");
   }
   return warnings;
 }

@@ -83,7 +83,7 @@ bool IsRateHeader(std::string_view name) noexcept {
 
 void AppendRateHeaders(const Decision& decision, const RateHeaderOptions& options,
                        std::string& out) {
-  if (decision.rule == nullptr || decision.rule->kind == RuleKind::kAccess) return;
+  if (decision.rule == nullptr || !CountsUnits(decision.rule->kind)) return;
   if (options.draft) AppendDraft(decision, out);
   if (options.legacy) AppendLegacy(decision, out);
 }

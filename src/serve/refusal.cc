@@ -23,6 +23,7 @@ int KindStatus(const Decision& decision) noexcept {
     case Reason::kConcurrency:
     case Reason::kStoreFailure:
     case Reason::kOverload:
+    case Reason::kBreaker:
       return 503;
     case Reason::kAccess:
     case Reason::kMissingDimension:
@@ -38,6 +39,7 @@ int KindStatus(const Decision& decision) noexcept {
 int RuleDefaultStatus(RuleKind kind) noexcept {
   switch (kind) {
     case RuleKind::kConcurrency:
+    case RuleKind::kBreaker:
       return 503;
     case RuleKind::kAccess:
       return 403;
@@ -61,6 +63,8 @@ std::string_view DefaultMessage(Reason reason) noexcept {
       return "The request costs more than its limit can ever grant";
     case Reason::kOverload:
       return "Too many requests are waiting, please retry shortly";
+    case Reason::kBreaker:
+      return "Temporarily unavailable, please retry shortly";
     case Reason::kNone:
     case Reason::kLimit:
       break;
@@ -314,6 +318,8 @@ std::string_view ReasonWord(Reason reason) noexcept {
       return "invalid_cost";
     case Reason::kOverload:
       return "overload";
+    case Reason::kBreaker:
+      return "breaker";
   }
   return "none";
 }

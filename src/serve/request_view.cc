@@ -101,7 +101,8 @@ std::string_view HttpRequestView::Value(const rules::Dimension& dimension,
     case rules::DimensionKind::kQuery:
     case rules::DimensionKind::kParam:
       return Query(dimension.argument, scratch);
-    case rules::DimensionKind::kPath:   // the engine knows these
+    case rules::DimensionKind::kPath:  // the engine knows these
+    case rules::DimensionKind::kResource:
     case rules::DimensionKind::kNamed:  // only an application can give these
       break;
   }

@@ -118,7 +118,7 @@ int StatusPage::Read(const wire::RequestHead& head, const http::IpAddress& peer,
   for (size_t i = 0; i < std::min(rules.size(), next.size()); ++i) {
     const engine::Explanation& rule = rules[i];
     const RuleInfo* info = rule.decision.rule;
-    if (info == nullptr || info->shadow || info->kind == RuleKind::kAccess) continue;
+    if (info == nullptr || info->shadow || !CountsUnits(info->kind)) continue;
     shared = shared || rule.shared;
     StatusAnswer::Row& row = answer.rows_.emplace_back();
     row.rule = rule.rule;

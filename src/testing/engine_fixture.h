@@ -26,6 +26,7 @@ class EngineFixture : public ::testing::Test {
     options.hash_seed = 42;
     options.remote_allowed = true;
     options.fallback_nodes = nodes;
+    options.breaker_listener = breaker_listener_;
     auto made = engine::Engine::Create(options);
     ASSERT_TRUE(made.ok()) << made.error().message;
     engine_ = *std::move(made);
@@ -68,6 +69,7 @@ class EngineFixture : public ::testing::Test {
     return {};
   }
 
+  BreakerListener* breaker_listener_ = nullptr;  // of engines that are built from now on
   std::unique_ptr<engine::Engine> engine_;
   Instant now_ = Instant(std::chrono::hours(24 * 8));
 };

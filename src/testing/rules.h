@@ -38,6 +38,15 @@ inline Rule ConcurrencyRule(std::string name, int64_t limit) {
   return rule;
 }
 
+inline Rule ErrorCountBreaker(std::string name, int64_t errors, int64_t min_calls = 1) {
+  Rule rule;
+  rule.name = std::move(name);
+  rule.kind = RuleKind::kBreaker;
+  rule.breaker.error_count = errors;
+  rule.breaker.min_calls = min_calls;
+  return rule;
+}
+
 inline Rule SharedRule(std::string name, int64_t limit, Duration window,
                        StoreFailurePolicy policy = StoreFailurePolicy::kClosed) {
   Rule rule = LimitRule(std::move(name), limit, window);

@@ -176,9 +176,9 @@ class FlowGuard(Process):
 
 class Upstream:
     """A small HTTP/1.1 server that notes every request and answers with what it saw;
-    `hold`: an event that it awaits before it answers."""
+    `hold`: an event that it awaits before it answers, `hold_seconds` at most."""
 
-    def __init__(self, hold=None):
+    def __init__(self, hold=None, hold_seconds=WAIT_SECONDS):
         self.requests = []  # (method, path, headers, body)
         upstream = self
 
@@ -189,7 +189,7 @@ class Upstream:
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
                 upstream.requests.append((self.command, self.path, dict(self.headers), body))
                 if hold is not None:
-                    hold.wait(timeout=WAIT_SECONDS)
+                    hold.wait(timeout=hold_seconds)
                 text = json.dumps({"method": self.command, "path": self.path}).encode()
                 self.send_response(200)
                 self.send_header("Content-Type", "application/json")
