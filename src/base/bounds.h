@@ -47,6 +47,16 @@ inline constexpr int kBreakerProbesMax = 100;
 inline constexpr size_t kBreakersPerRuleMax = 1'024;  // keys apart; the others share one
 inline constexpr size_t kBreakerEventsMax =
     8;  // that wait for a breaker's observer; the oldest are dropped, and counted
+// --- statistics
+inline constexpr Duration kStatsBucketMin = std::chrono::milliseconds(1);
+inline constexpr size_t kStatsMax = 1'000'000;  // resources and origins with statistics
+inline constexpr size_t kStatsShardBytesMax = size_t{1} << 36;  // of all threads' own shards
+inline constexpr int kLatencyPartsMax = 60;      // pieces of a window of latencies
+inline constexpr size_t kTopValuesMax = 1'024;   // of one dimension
+inline constexpr size_t kTopValueBytesMax = 64;  // longer values are told by their beginning
+inline constexpr size_t kSystemFileBytesMax = 1024 * 1024;  // of one file below /proc or /sys
+inline constexpr size_t kCgroupDepthMax = 64;               // groups within each other
+inline constexpr size_t kCpusMax = 8'192;                   // of one machine
 
 // --- rules
 inline constexpr size_t kRulesMax = 100'000;

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Counts over sliding windows: units passed, blocked, succeeded and failed, response times
+// and calls in progress, in the buckets of one or two windows ("views") of different
+// length, for instance the last second and the last minute.
+//
+// A window slides by buckets: the last n of them, the current one among them, cover between
+// n - 1 and n bucket lengths.  Each number of a bucket and thread holds 48 bits (response
+// times in nanoseconds: 78 hours) and stays at its maximum.
+//
+// Memory: 64 bytes a bucket of each view, once for the threads that share a shard, and once
+// for each thread with an own one, which it gets when kOwnShardAfter units were counted in
+// a bucket of the shared one; see shard_set.h.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "flowguard/result.h"
+#include "flowguard/time.h"
+
+#include "stats/count_ring.h"
+#include "stats/counts.h"
+#include "stats/shard_set.h"
+
+namespace flowguard::stats {
+
+inline constexpr size_t kViewsMax = 2;
+// Units in one bucket of the first view after which a thread gets a shard of its own.
+inline constexpr uint64_t kOwnShardAfter = 32;
+
+// Errors: kInvalidArgument, where the window is not a whole number of nanoseconds a bucket,
+// a bucket is shorter than kStatsBucketMin, or there are not 1 to kBucketsMax of them.
+Result<void> CheckWindow(const WindowShape& shape);
+
+// The views of a SlidingCounts.
+struct Views {
+  Views(WindowShape only) : count(1), shapes{only, {}} {}  // NOLINT(google-explicit-constructor)
+  Views(WindowShape first, WindowShape second) : count(2), shapes{first, second} {}
+
+  size_t count;
+  std::array<WindowShape, kViewsMax> shapes;
+};
+
+// Threads: all methods from any thread.
+class SlidingCounts {
+ public:
+  // `budget`, for own shards, outlives this; null: none.
+  // Requires: CheckWindow accepts the views.
+  SlidingCounts(const Views& views, ShardBudget* budget) : views_(views), shards_(views, budget) {}
+
+  // --- recording
+  // In every method `slot` is base::ThreadSlot() of the calling thread; units below zero
+  // count as zero.
+  // Cost:     with an own shard some plain loads and stores on lines of the calling thread;
+  //           else a compare-and-swap a number, and an allocation at times.
+
+  // `inflight`: calls in progress, this one among them.
+  void Passed(size_t slot, Instant now, int64_t units, int64_t inflight) noexcept {
+    if (CountShard* own = shards_.Own(slot); own != nullptr) [[likely]] {
+      own->EachAlone(now, views_.count, [&](CountBucket& bucket) {
+        bucket.UpdateAlone(Event::kPassed, Plus{Clamped(units)});
+        bucket.UpdateAlone(Event::kInflightMax, Most{Clamped(inflight)});
+      });
+      return;
+    }
+    const std::array<Step<Plus>, 1> sums{{{Event::kPassed, {Clamped(units)}}}};
+    Share(slot, now, sums, Step<Most>{Event::kInflightMax, {Clamped(inflight)}});
+  }
+
+  void Blocked(size_t slot, Instant now, int64_t units) noexcept {
+    if (CountShard* own = shards_.Own(slot); own != nullptr) [[likely]] {
+      own->EachAlone(now, views_.count, [&](CountBucket& bucket) {
+        bucket.UpdateAlone(Event::kBlocked, Plus{Clamped(units)});
+      });
+      return;
+    }
+    const std::array<Step<Plus>, 1> sums{{{Event::kBlocked, {Clamped(units)}}}};
+    Share(slot, now, sums, Step<Most>{Event::kInflightMax, {0}});
+  }
+
+  // A call has ended after `rt`: units succeeded, and failed too where it ended with an
+  // error; the response time counts once.
+  void Ended(size_t slot, Instant now, int64_t units, Duration rt, bool failed) noexcept {
+    const uint64_t took = Clamped(rt.count());
+    if (CountShard* own = shards_.Own(slot); own != nullptr) [[likely]] {
+      own->EachAlone(now, views_.count, [&](CountBucket& bucket) {
+        bucket.UpdateAlone(Event::kSucceeded, Plus{Clamped(units)});
+        if (failed) bucket.UpdateAlone(Event::kFailed, Plus{Clamped(units)});
+        bucket.UpdateAlone(Event::kRtSum, Plus{took});
+        bucket.UpdateAlone(Event::kRtMin, Least{took});
+      });
+      return;
+    }
+    const std::array<Step<Plus>, 3> sums{{{Event::kSucceeded, {Clamped(units)}},
+                                          {Event::kFailed, {failed ? Clamped(units) : 0}},
+                                          {Event::kRtSum, {took}}}};
+    Share(slot, now, sums, Step<Least>{Event::kRtMin, {took}});
+  }
+
+  // --- reading: sums over all shards, exact for what was recorded before the call
+  // Cost:     a cache line a bucket and shard.
+
+  // The last `buckets` buckets of a view, the current one among them.  What other threads
+  // stamped ahead of `now` is counted too.
+  // Requires: view < views, 1 <= buckets <= those of the view.
+  [[nodiscard]] Counts Last(size_t view, Instant now, int buckets) const noexcept;
+  [[nodiscard]] Counts Window(size_t view, Instant now) const noexcept {
+    return Last(view, now, views_.shapes[view].buckets);
+  }
+  // The bucket `ago` buckets before the current one.
+  [[nodiscard]] Counts Bucket(size_t view, Instant now, int ago) const noexcept;
+  // The last `out.size()` buckets, the current one first.
+  void Series(size_t view, Instant now, std::span<Counts> out) const noexcept;
+
+  // The begin of the last bucket of the first view that anything was counted in; none if
+  // nothing ever was.
+  [[nodiscard]] std::optional<Instant> LastCounted() const noexcept;
+
+  [[nodiscard]] const WindowShape& Shape(size_t view) const noexcept { return views_.shapes[view]; }
+  [[nodiscard]] size_t Bytes() const noexcept;
+
+ private:
+  struct CountShard {
+    std::array<CountRing, kViewsMax> rings;
+
+    void Reset(const Views& views) {
+      for (size_t i = 0; i < views.count; ++i)
+        rings[i].Reset(views.shapes[i]);
+    }
+    static size_t BytesOf(const Views& views) noexcept {
+      size_t bytes = sizeof(CountShard);
+      for (size_t i = 0; i < views.count; ++i)
+        bytes += CountRing::BytesOf(views.shapes[i]);
+      return bytes;
+    }
+    template <typename F>
+    void EachAlone(Instant now, size_t views, F&& f) noexcept {
+      f(rings[0].FindAlone(now));
+      if (views == 2) f(rings[1].FindAlone(now));
+    }
+  };
+  template <typename Change>
+  struct Step {
+    Event event;
+    Change change;
+  };
+
+  template <typename Extreme>
+  void Share(size_t slot, Instant now, std::span<const Step<Plus>> sums,
+             Step<Extreme> extreme) noexcept;
+
+  const Views views_;
+  ShardSet<CountShard, Views> shards_;
+};
+
+}  // namespace flowguard::stats
