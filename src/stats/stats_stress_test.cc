@@ -19,6 +19,7 @@
 #include "stats/resource_stats.h"
 #include "stats/sliding_counts.h"
 #include "stats/stats_table.h"
+#include "stats/top_values.h"
 
 namespace flowguard::stats {
 namespace {
@@ -270,6 +271,20 @@ TEST(StatsTableStressTest, ANewNameIsMadeOnce) {
   EXPECT_EQ(table->Counted().stats, size_t{kNames});
   for (const StatsRef& stats : table->All())
     EXPECT_EQ(stats->InProgress(), kThreads);
+}
+
+TEST(TopValuesStressTest, NothingIsLost) {
+  constexpr int kTimes = 1'000;
+  const auto top = TopValues::Create({.values = 20}).value();
+  InThreads(kThreads, [&](int t) {
+    for (int i = 0; i < kTimes; ++i) {
+      top->Add(base::ThreadSlot(), kT0, i % 2 == 0 ? "hot" : std::to_string(t % 10), 1);
+      if (i % 100 == 0) static_cast<void>(top->Top(kT0, 5));
+    }
+  });
+  EXPECT_DOUBLE_EQ(top->Total(kT0), kThreads * kTimes);
+  EXPECT_EQ(top->Top(kT0, 1)[0].value, "hot");
+  EXPECT_DOUBLE_EQ(top->Top(kT0, 1)[0].count, kThreads * kTimes / 2.0);
 }
 
 }  // namespace
