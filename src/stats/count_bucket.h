@@ -53,8 +53,7 @@ class alignas(64) BasicCountBucket {
   template <typename Change>
   void UpdateAlone(Event event, Change change) noexcept {
     Atomic<uint64_t>& word = words_[static_cast<size_t>(event)];
-    const uint64_t old = word.load(std::memory_order_relaxed);
-    word.store(Tagged(TagOf(old), change(ValueOf(old))), std::memory_order_relaxed);
+    word.store(change.OnWord(word.load(std::memory_order_relaxed)), std::memory_order_relaxed);
   }
 
   // --- any thread

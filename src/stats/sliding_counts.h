@@ -60,43 +60,46 @@ class SlidingCounts {
 
   // `inflight`: calls in progress, this one among them.
   void Passed(size_t slot, Instant now, int64_t units, int64_t inflight) noexcept {
+    const Plus plus{Clamped(units)};
+    const Most most{Clamped(inflight)};
     if (CountShard* own = shards_.Own(slot); own != nullptr) [[likely]] {
-      own->EachAlone(now, views_.count, [&](CountBucket& bucket) {
-        bucket.UpdateAlone(Event::kPassed, Plus{Clamped(units)});
-        bucket.UpdateAlone(Event::kInflightMax, Most{Clamped(inflight)});
+      own->EachAlone(now, views_.count, [plus, most](CountBucket& bucket) {
+        bucket.UpdateAlone(Event::kPassed, plus);
+        bucket.UpdateAlone(Event::kInflightMax, most);
       });
       return;
     }
-    const std::array<Step<Plus>, 1> sums{{{Event::kPassed, {Clamped(units)}}}};
-    Share(slot, now, sums, Step<Most>{Event::kInflightMax, {Clamped(inflight)}});
+    const std::array<Step<Plus>, 1> sums{{{Event::kPassed, plus}}};
+    Share(slot, now, sums, Step<Most>{Event::kInflightMax, most});
   }
 
   void Blocked(size_t slot, Instant now, int64_t units) noexcept {
+    const Plus plus{Clamped(units)};
     if (CountShard* own = shards_.Own(slot); own != nullptr) [[likely]] {
-      own->EachAlone(now, views_.count, [&](CountBucket& bucket) {
-        bucket.UpdateAlone(Event::kBlocked, Plus{Clamped(units)});
-      });
+      own->EachAlone(now, views_.count,
+                     [plus](CountBucket& bucket) { bucket.UpdateAlone(Event::kBlocked, plus); });
       return;
     }
-    const std::array<Step<Plus>, 1> sums{{{Event::kBlocked, {Clamped(units)}}}};
+    const std::array<Step<Plus>, 1> sums{{{Event::kBlocked, plus}}};
     Share(slot, now, sums, Step<Most>{Event::kInflightMax, {0}});
   }
 
   // A call has ended after `rt`: units succeeded, and failed too where it ended with an
   // error; the response time counts once.
   void Ended(size_t slot, Instant now, int64_t units, Duration rt, bool failed) noexcept {
+    const Plus plus{Clamped(units)};
     const uint64_t took = Clamped(rt.count());
     if (CountShard* own = shards_.Own(slot); own != nullptr) [[likely]] {
-      own->EachAlone(now, views_.count, [&](CountBucket& bucket) {
-        bucket.UpdateAlone(Event::kSucceeded, Plus{Clamped(units)});
-        if (failed) bucket.UpdateAlone(Event::kFailed, Plus{Clamped(units)});
+      own->EachAlone(now, views_.count, [plus, took, failed](CountBucket& bucket) {
+        bucket.UpdateAlone(Event::kSucceeded, plus);
+        if (failed) bucket.UpdateAlone(Event::kFailed, plus);
         bucket.UpdateAlone(Event::kRtSum, Plus{took});
         bucket.UpdateAlone(Event::kRtMin, Least{took});
       });
       return;
     }
-    const std::array<Step<Plus>, 3> sums{{{Event::kSucceeded, {Clamped(units)}},
-                                          {Event::kFailed, {failed ? Clamped(units) : 0}},
+    const std::array<Step<Plus>, 3> sums{{{Event::kSucceeded, plus},
+                                          {Event::kFailed, {failed ? plus.amount : 0}},
                                           {Event::kRtSum, {took}}}};
     Share(slot, now, sums, Step<Least>{Event::kRtMin, {took}});
   }

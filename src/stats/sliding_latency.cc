@@ -71,7 +71,10 @@ LatencySketch SlidingLatency::Last(Instant now, int parts) const {
   FG_DCHECK(parts >= 1 && parts <= shape_.parts);
   LatencySketch sketch;
   const base::MutexLock lock(mutex_);
-  if (part_ == -1) return sketch;
+  bool counted = false;
+  shards_.Each([&](const Cells&) { counted = true; });
+  if (!counted) return sketch;
+  // Perhaps the first: readers may have kept those who count from it.
   Turn(now);
   const int64_t first = part_ - parts + 1;
   const Sums& begin =
