@@ -5,13 +5,28 @@
 
 namespace flowguard::text {
 
-std::vector<DuplicateKey> TakeDuplicateKeys(Node& map) {
+namespace {
+
+DuplicateKey Told(const Member& removed, const Member& kept, KeepOfDuplicates keep) {
+  const std::string kept_at =
+      std::to_string(kept.key_at.line) + ":" + std::to_string(kept.key_at.column);
+  return {removed.key_at,
+          "duplicate key " + Quote(removed.key) +
+              (keep == KeepOfDuplicates::kFirst ? "; it is at " + kept_at + " already"
+                                                : "; the last one counts, at " + kept_at)};
+}
+
+}  // namespace
+
+std::vector<DuplicateKey> TakeDuplicateKeys(Node& map, KeepOfDuplicates keep) {
   std::vector<size_t> order(map.members.size());
   for (size_t i = 0; i < order.size(); ++i)
     order[i] = i;
-  std::sort(order.begin(), order.end(), [&map](size_t a, size_t b) {
+  // The one that stays comes first of those with its key.
+  std::sort(order.begin(), order.end(), [&map, keep](size_t a, size_t b) {
     const int compared = map.members[a].key.compare(map.members[b].key);
-    return compared != 0 ? compared < 0 : a < b;
+    if (compared != 0) return compared < 0;
+    return keep == KeepOfDuplicates::kFirst ? a < b : a > b;
   });
 
   std::vector<DuplicateKey> duplicates;
@@ -19,15 +34,13 @@ std::vector<DuplicateKey> TakeDuplicateKeys(Node& map) {
   size_t first = 0;
   for (size_t i = 1; i < order.size(); ++i) {
     const Member& member = map.members[order[i]];
-    const Member& original = map.members[order[first]];
-    if (member.key != original.key) {
+    const Member& kept = map.members[order[first]];
+    if (member.key != kept.key) {
       first = i;
       continue;
     }
     repeated[order[i]] = true;
-    duplicates.push_back({member.key_at, "duplicate key " + Quote(member.key) + "; it is at " +
-                                             std::to_string(original.key_at.line) + ":" +
-                                             std::to_string(original.key_at.column) + " already"});
+    duplicates.push_back(Told(member, kept, keep));
   }
   if (duplicates.empty()) return duplicates;
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A map says each thing once: the check that both readers of text share.
+// A map says each thing once: the check that all readers of text share.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -15,8 +16,13 @@ struct DuplicateKey {
   std::string message;
 };
 
-// Removes every member whose key stands earlier in the map, and tells of each.
+// Which member of those with the same key stays in the map.
+enum class KeepOfDuplicates : uint8_t { kFirst, kLast };
+
+// Removes every member whose key stands earlier (kLast: later) in the map, and tells of
+// each.
 // Cost: n log n.
-std::vector<DuplicateKey> TakeDuplicateKeys(Node& map);
+std::vector<DuplicateKey> TakeDuplicateKeys(Node& map,
+                                            KeepOfDuplicates keep = KeepOfDuplicates::kFirst);
 
 }  // namespace flowguard::text

@@ -92,6 +92,10 @@ JsonWriter& JsonWriter::Uint(uint64_t value) {
   return Plain({digits, static_cast<size_t>(end - digits)});
 }
 
+JsonWriter& JsonWriter::Number(std::string_view number) {
+  return Plain(number);
+}
+
 JsonWriter& JsonWriter::Bool(bool value) {
   return Plain(value ? "true" : "false");
 }

@@ -35,6 +35,8 @@ class JsonWriter {
   JsonWriter& String(std::string_view value);
   JsonWriter& Int(int64_t value);
   JsonWriter& Uint(uint64_t value);
+  // Text that is a number in JSON already.
+  JsonWriter& Number(std::string_view number);
   JsonWriter& Bool(bool value);
   JsonWriter& Null();
 
