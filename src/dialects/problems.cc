@@ -17,7 +17,11 @@ void Problems::Fault(text::Position at, std::string message) {
 }
 
 void Problems::Warn(text::Position at, std::string message) {
-  if (warnings_.size() < base::kTextFaultsMax) warnings_.push_back({at, std::move(message)});
+  if (warnings_.size() == base::kTextFaultsMax) {
+    ++warnings_untold_;
+    return;
+  }
+  warnings_.push_back({at, std::move(message)});
 }
 
 void Problems::Sort(std::vector<Note>& notes) {
@@ -42,7 +46,11 @@ std::vector<std::string> Problems::TakeWarnings() {
   std::vector<std::string> lines;
   for (const Note& warning : warnings_)
     lines.push_back(Place(warning.at) + ": " + warning.message);
+  if (warnings_untold_ > 0) {
+    lines.push_back(file_name_ + ": and " + std::to_string(warnings_untold_) + " more warnings");
+  }
   warnings_.clear();
+  warnings_untold_ = 0;
   return lines;
 }
 

@@ -29,6 +29,8 @@ class Problems {
   // The faults in the order of the file, one a line; of more than kTextFaultsMax the
   // rest is counted.  Requires: any_fault().
   [[nodiscard]] Error ToError();
+  // The warnings in the order of the file; of more than kTextFaultsMax the rest is
+  // counted.
   [[nodiscard]] std::vector<std::string> TakeWarnings();
 
  private:
@@ -42,6 +44,7 @@ class Problems {
   std::vector<Note> faults_;
   size_t faults_untold_ = 0;
   std::vector<Note> warnings_;
+  size_t warnings_untold_ = 0;
 };
 
 }  // namespace flowguard::dialects
