@@ -186,6 +186,11 @@ Result<Node> ParseJson(std::string_view text, std::string_view name) {
   if (text.find_first_not_of(" \t\r\n") == std::string_view::npos) {
     return Error::InvalidArgument(Place(name, {}) + ": the text is empty");
   }
+  // The library takes NUL for the end of the text, and would not look at what follows.
+  const size_t nul = text.find('\0');
+  if (nul != std::string_view::npos) {
+    return Error::InvalidArgument(Place(name, PositionOf(text, nul)) + ": not JSON: a NUL byte");
+  }
   JsonBuilder builder(text, name);
   try {
     if (nlohmann::json::sax_parse(text.begin(), text.end(), &builder)) {

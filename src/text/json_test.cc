@@ -77,6 +77,12 @@ TEST(JsonTest, TextThatIsNotUtf8IsRefused) {
   EXPECT_NE(ErrorOf("\"\xFF\""), "ok");
 }
 
+TEST(JsonTest, NothingHidesBehindANulByte) {
+  EXPECT_EQ(ErrorOf({"[1]\n\0{\xFF", 7}), "body:2:1: not JSON: a NUL byte");
+  EXPECT_EQ(ErrorOf({"[1]\0", 4}), "body:1:4: not JSON: a NUL byte");
+  EXPECT_EQ(ErrorOf("[\"\\u0000\"]"), "ok");
+}
+
 TEST(JsonTest, NumberOutOfEveryRangeIsAnErrorNotACrash) {
   EXPECT_EQ(ErrorOf("[1e999999]").substr(0, 5), "body:");
 }
