@@ -275,11 +275,12 @@ std::string JavaText(double value) {
   if (value == 0) return out + "0.0";
   constexpr int kPlainMin = -3;  // 0.001
   constexpr int kPlainMax = 6;   // 9999999.0
-  const auto with_fraction = [](std::string whole, std::string_view fraction) {
-    return whole + "." + std::string(fraction.empty() ? "0" : fraction);
+  const auto with_fraction = [](std::string_view whole, std::string_view fraction) {
+    return std::string(whole) + "." + std::string(fraction.empty() ? "0" : fraction);
   };
   if (exponent < kPlainMin || exponent > kPlainMax) {
-    return out + with_fraction(digits.substr(0, 1), std::string_view(digits).substr(1)) + "E" +
+    const std::string_view shown = digits;
+    return out + with_fraction(shown.substr(0, 1), shown.substr(1)) + "E" +
            std::to_string(exponent);
   }
   if (exponent < 0) {
@@ -287,7 +288,8 @@ std::string JavaText(double value) {
   }
   const auto whole = static_cast<size_t>(exponent) + 1;
   if (digits.size() < whole) digits.append(whole - digits.size(), '0');
-  return out + with_fraction(digits.substr(0, whole), std::string_view(digits).substr(whole));
+  const std::string_view shown = digits;
+  return out + with_fraction(shown.substr(0, whole), shown.substr(whole));
 }
 
 bool IsBlank(std::string_view text) noexcept {
