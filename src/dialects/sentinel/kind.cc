@@ -90,8 +90,8 @@ struct Shape {
 class Shapes {
  public:
   static const Shapes& Get() {
-    static const Shapes kShapes;
-    return kShapes;
+    static const Shapes shapes;
+    return shapes;
   }
 
   [[nodiscard]] const Shape& Of(Kind kind) const { return shapes_[static_cast<size_t>(kind)]; }

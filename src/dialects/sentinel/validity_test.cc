@@ -60,7 +60,7 @@ TEST(FlowValidityTest, BehavioursNeedTheirTimes) {
   EXPECT_EQ(FlowReasons("controlBehavior:0,warmUpPeriodSec:0,maxQueueingTimeMs:0"), "");
 }
 
-TEST(FlowValidityTest, RelateAndChainNeedWhatTheyRefersTo) {
+TEST(FlowValidityTest, RelateAndChainNeedWhatTheyReferTo) {
   EXPECT_EQ(FlowReasons("strategy:0"), "");
   EXPECT_EQ(FlowReasons("strategy:1,refResource:'x'"), "");
   for (const std::string strategy : {"1", "2"}) {
