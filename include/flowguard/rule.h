@@ -26,6 +26,9 @@ enum class Algorithm : uint8_t {
   kSlidingWindow,
   kFixedWindow,
   kWeightedAverage,
+  kSmoothBursty,  // Guava's RateLimiter.create(rate)
+  kWarmUp,        // Guava's RateLimiter.create(rate, period)
+  kWarmUpWindow,  // Sentinel's warm-up
 };
 
 enum class RuleKind : uint8_t { kLimit, kConcurrency, kAccess, kBreaker };
@@ -153,10 +156,13 @@ struct Rule {
 
   // kLimit
   Rate rate;
-  std::optional<int64_t> burst;  // token_bucket only; default: limit
+  std::optional<int64_t> burst;  // token_bucket and smooth_bursty only; default: limit
   Algorithm algorithm = Algorithm::kTokenBucket;
   int buckets = 10;  // sliding_buckets only
-  Duration wait{};   // token_bucket and leaky_bucket only
+  Duration wait{};   // token_bucket, leaky_bucket, smooth_bursty and warm_up only
+  // warm_up and warm_up_window only, which need the first.
+  Duration warm_up{};   // from cold to warm, under load; and, of warm_up, back
+  int cold_factor = 3;  // how many times slower than the rate when cold
   bool count_refused = false;
   Cost cost;
 

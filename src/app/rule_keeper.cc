@@ -100,7 +100,7 @@ RuleLoad RuleKeeper::Load(std::string_view text) const {
   }
   const RuleSet& rules = parsed->rules;
   std::vector<std::string> more;
-  if (const auto loaded = engine_.Load(rules, &more); !loaded.ok()) {
+  if (const auto loaded = engine_.Load(rules, &more, clock_.Now()); !loaded.ok()) {
     load.error = loaded.error().message;
     return load;
   }

@@ -23,6 +23,8 @@ inline constexpr Duration kWindowMax = std::chrono::hours(24 * 366);
 inline constexpr int64_t kSlidingLogLimitMax = 100'000;  // 8 bytes a unit a key
 inline constexpr int kBucketsMax = 1'000;
 inline constexpr Duration kWaitMax = std::chrono::hours(1);
+inline constexpr Duration kWarmUpMax = std::chrono::hours(24 * 31);
+inline constexpr int kColdFactorMax = 100;
 inline constexpr Duration kLateStampMax =
     std::chrono::seconds(10);  // a state further ahead of now: the clock stepped back
 

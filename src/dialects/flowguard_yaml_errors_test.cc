@@ -29,6 +29,9 @@ TEST(RuleErrorsTest, MisspeltFieldIsCorrected) {
       "rules.yaml:4:5: unknown field \"algoritm\"; did you mean \"algorithm\"? allowed: name, "
       "enabled, shadow, on, limit, concurrency, access, breaker, algorithm, buckets, wait, "
       "count_refused, cost, by, overrides, scope, on_store_failure, lease, shards, prefilter, "
+      "enabled, shadow, on, limit, concurrency, access, algorithm, buckets, wait, "
+      "warm_up, cold_factor, count_refused, cost, by, overrides, scope, on_store_failure, lease, "
+      "shards, prefilter, "
       "tag, refuse, degrade");
   EXPECT_EQ(ErrorOf("rulez: []\nrules: []\n"),
             "rules.yaml:1:1: unknown field \"rulez\"; did you mean \"rules\"? allowed: rules, "
@@ -44,7 +47,8 @@ TEST(RuleErrorsTest, MisspeltValueIsCorrected) {
   EXPECT_EQ(FieldError("limit: 1/s, algorithm: sliding_lgo"),
             "rules.yaml:2:38: algorithm: unknown value \"sliding_lgo\"; did you mean "
             "\"sliding_log\"? allowed: token_bucket, leaky_bucket, sliding_log, sliding_buckets, "
-            "sliding_window, fixed_window, weighted_average");
+            "sliding_window, fixed_window, weighted_average, smooth_bursty, warm_up, "
+            "warm_up_window");
   EXPECT_EQ(FieldError("limit: 1/s, scope: cluster"),
             "rules.yaml:2:34: scope: unknown value \"cluster\"; allowed: local, shared");
   EXPECT_EQ(FieldError("limit: 1/s, on_store_failure: openn"),
@@ -75,6 +79,12 @@ TEST(RuleErrorsTest, FieldsOfSharedRules) {
       "name, enabled, shadow, on, limit, concurrency, access, breaker, algorithm, buckets, wait, "
       "count_refused, cost, by, overrides, scope, on_store_failure, lease, shards, "
       "prefilter, tag, refuse, degrade");
+  EXPECT_EQ(FieldError("limit: 1/s, prefiltre: true"),
+            "rules.yaml:2:27: unknown field \"prefiltre\"; did you mean \"prefilter\"? allowed: "
+            "name, enabled, shadow, on, limit, concurrency, access, algorithm, buckets, wait, "
+            "warm_up, cold_factor, count_refused, cost, by, overrides, scope, on_store_failure, "
+            "lease, shards, "
+            "prefilter, tag, refuse, degrade");
   EXPECT_EQ(FieldError("concurrency: 4, lease: {overshoot: 5}"),
             "rules.yaml:2:31: lease: goes with limit, not with concurrency");
 }
@@ -201,6 +211,26 @@ TEST(RuleErrorsTest, BreakerNumbersHaveBounds) {
             "rules.yaml:2:46: scope: goes with limit or concurrency, not with breaker");
 }
 
+TEST(RuleErrorsTest, FieldsOfWarmingUp) {
+  EXPECT_EQ(FieldError("limit: 1/s, warm_up: 10s"),
+            "rules.yaml:2:36: warm_up: goes with warm_up or warm_up_window, not with token_bucket");
+  EXPECT_EQ(FieldError("limit: 1/s, algorithm: smooth_bursty, cold_factor: 3"),
+            "rules.yaml:2:66: cold_factor: goes with warm_up or warm_up_window, not with "
+            "smooth_bursty");
+  EXPECT_EQ(FieldError("concurrency: 4, warm_up: 10s"),
+            "rules.yaml:2:31: warm_up: goes with limit, not with concurrency");
+  EXPECT_EQ(FieldError("limit: 1/s, algorithm: warm_up_window, warm_up: 10s, wait: 1s"),
+            "rules.yaml:2:74: wait: goes with token_bucket, leaky_bucket, smooth_bursty or "
+            "warm_up, not with warm_up_window");
+  EXPECT_EQ(FieldError("limit: 1/s burst 5, algorithm: warm_up, warm_up: 10s"),
+            "rules.yaml:2:22: limit: burst goes with token_bucket or smooth_bursty, not with "
+            "warm_up");
+  EXPECT_EQ(FieldError("limit: 1/s, algorithm: warm_up, warm_up: 10s, cold_factor: 0"),
+            "rules.yaml:2:74: cold_factor: \"0\" is too small; the minimum is 1");
+  EXPECT_EQ(FieldError("limit: 1/s, algorithm: warm_up, warm_up: 1y"),
+            "rules.yaml:2:57: warm_up: unknown unit \"y\"; use ns, us, ms, s, min, h, d");
+}
+
 // A field that its rule never looks at must not be accepted and dead.
 TEST(RuleErrorsTest, FieldsThatDoNotFitAreErrors) {
   EXPECT_EQ(FieldError("concurrency: 4, algorithm: token_bucket"),
@@ -210,9 +240,11 @@ TEST(RuleErrorsTest, FieldsThatDoNotFitAreErrors) {
   EXPECT_EQ(FieldError("limit: 1/s, buckets: 10"),
             "rules.yaml:2:36: buckets: goes with sliding_buckets, not with token_bucket");
   EXPECT_EQ(FieldError("limit: 1/s, algorithm: sliding_log, wait: 1s"),
-            "rules.yaml:2:57: wait: goes with token_bucket or leaky_bucket, not with sliding_log");
+            "rules.yaml:2:57: wait: goes with token_bucket, leaky_bucket, smooth_bursty or "
+            "warm_up, not with sliding_log");
   EXPECT_EQ(FieldError("limit: 1/s burst 2, algorithm: sliding_log"),
-            "rules.yaml:2:22: limit: burst goes with token_bucket, not with sliding_log");
+            "rules.yaml:2:22: limit: burst goes with token_bucket or smooth_bursty, not with "
+            "sliding_log");
   EXPECT_EQ(FieldError("limit: 1/s, burst: 2"),
             "rules.yaml:2:34: burst: belongs to limit; write limit: 100/s burst 200");
   EXPECT_EQ(FieldError("limit: {rate: 1/s burst 2, burst: 3}"),

@@ -110,6 +110,19 @@ TEST(ParseRulesTest, EveryAlgorithmHasItsWord) {
   EXPECT_EQ(RuleOf("limit: 1/s, algorithm: fixed_window").algorithm, Algorithm::kFixedWindow);
   EXPECT_EQ(RuleOf("limit: 1/s, algorithm: weighted_average").algorithm,
             Algorithm::kWeightedAverage);
+  EXPECT_EQ(RuleOf("limit: 1/s, algorithm: smooth_bursty").algorithm, Algorithm::kSmoothBursty);
+  EXPECT_EQ(RuleOf("limit: 1/s, algorithm: warm_up, warm_up: 4s").algorithm, Algorithm::kWarmUp);
+  EXPECT_EQ(RuleOf("limit: 1/s, algorithm: warm_up_window, warm_up: 4s").algorithm,
+            Algorithm::kWarmUpWindow);
+}
+
+TEST(ParseRulesTest, FieldsOfWarmingUp) {
+  const Rule rule = RuleOf("limit: 5/s, algorithm: warm_up, warm_up: 1500ms, cold_factor: 10");
+  EXPECT_EQ(rule.warm_up, 1500ms);
+  EXPECT_EQ(rule.cold_factor, 10);
+  EXPECT_EQ(RuleOf("limit: 5/s, algorithm: warm_up, warm_up: 1s").cold_factor, 3);
+  EXPECT_EQ(RuleOf("limit: 5/s, algorithm: warm_up, warm_up: 1s, wait: 2s").wait, 2s);
+  EXPECT_EQ(RuleOf("limit: 5/s burst 9, algorithm: smooth_bursty, wait: 2s").burst, 9);
 }
 
 TEST(ParseRulesTest, FieldsOfALimit) {

@@ -7,6 +7,7 @@
 
 #include "dialects/quantities.h"
 #include "dialects/rule_words.h"
+#include "rules/check_rule.h"
 #include "rules/route.h"
 #include "text/node.h"
 
@@ -42,10 +43,14 @@ class LimitReader {
     for (scanner_.SkipSpaces(); !scanner_.AtEnd(); scanner_.SkipSpaces()) {
       if (auto fault = Clause()) return *fault;
     }
-    if (rule_.burst && rule_.algorithm != Algorithm::kTokenBucket) {
+    const std::string algorithm(WordOf(dialects::kAlgorithmWords, rule_.algorithm));
+    if (rule_.burst && !rules::HasBurst(rule_.algorithm)) {
       return TextFault{text_.find("burst"),
-                       "burst goes with token_bucket, not with " +
-                           std::string(WordOf(dialects::kAlgorithmWords, rule_.algorithm))};
+                       "burst goes with token_bucket or smooth_bursty, not with " + algorithm};
+    }
+    if (rules::HasWarmUp(rule_.algorithm)) {
+      return TextFault{text_.find("algorithm"),
+                       algorithm + " needs warm_up, which is for rule files"};
     }
     rule_.name = NameOf(text_);
     return std::move(rule_);

@@ -237,6 +237,14 @@ constexpr Field<RuleDraft> kRuleFields[] = {
      [](const Value& v, RuleDraft& d) {
        ReadTime(v, {Duration{}, base::kWaitMax}, d.rule.wait);
      }},
+    {"warm_up",
+     [](const Value& v, RuleDraft& d) {
+       ReadTime(v, {base::kWindowMin, base::kWarmUpMax}, d.rule.warm_up);
+     }},
+    {"cold_factor",
+     [](const Value& v, RuleDraft& d) {
+       ReadSmallInteger(v, {1, base::kColdFactorMax}, d.rule.cold_factor);
+     }},
     {"count_refused", [](const Value& v, RuleDraft& d) { ReadBool(v, d.rule.count_refused); }},
     {"cost", [](const Value& v, RuleDraft& d) { ReadCost(v, d.rule.cost); }},
     {"by", [](const Value& v, RuleDraft& d) { ReadStrings(v, d.rule.by); }},
@@ -285,6 +293,10 @@ constexpr KindOnly kKindOnly[] = {
     {"tag", kOfLimit | kOfConcurrency, kCountingWords},
     {"by", kOfLimit | kOfConcurrency | kOfBreaker, kKeyedWords},
     {"overrides", kOfLimit | kOfConcurrency, kCountingWords},
+    {"algorithm", false}, {"buckets", false},     {"wait", false},     {"count_refused", false},
+    {"warm_up", false},   {"cold_factor", false}, {"cost", false},     {"lease", false},
+    {"shards", false},    {"prefilter", false},   {"scope", true},     {"on_store_failure", true},
+    {"tag", true},        {"by", true},           {"overrides", true},
 };
 
 uint8_t BitOf(RuleKind kind) {
@@ -321,12 +333,18 @@ void RefuseFieldsOfOtherAlgorithms(const Value& value, const RuleDraft& draft) {
     value.Part("buckets", *buckets).Fault("goes with sliding_buckets, not with " + word);
   }
   const text::Node* wait = value.node.Find("wait");
-  const bool waits = algorithm == Algorithm::kTokenBucket || algorithm == Algorithm::kLeakyBucket;
-  if (wait != nullptr && !waits) {
-    value.Part("wait", *wait).Fault("goes with token_bucket or leaky_bucket, not with " + word);
+  if (wait != nullptr && !rules::HasWait(algorithm)) {
+    value.Part("wait", *wait)
+        .Fault("goes with token_bucket, leaky_bucket, smooth_bursty or warm_up, not with " + word);
   }
-  if (draft.rule.burst && algorithm != Algorithm::kTokenBucket) {
-    value.Part("limit", *draft.limit).Fault("burst goes with token_bucket, not with " + word);
+  if (draft.rule.burst && !rules::HasBurst(algorithm)) {
+    value.Part("limit", *draft.limit)
+        .Fault("burst goes with token_bucket or smooth_bursty, not with " + word);
+  }
+  for (const std::string_view field : {"warm_up", "cold_factor"}) {
+    const text::Node* node = value.node.Find(field);
+    if (node == nullptr || rules::HasWarmUp(algorithm)) continue;
+    value.Part(field, *node).Fault("goes with warm_up or warm_up_window, not with " + word);
   }
 }
 

@@ -18,6 +18,9 @@ inline constexpr Word<Algorithm> kAlgorithmWords[] = {
     {"sliding_window", Algorithm::kSlidingWindow},
     {"fixed_window", Algorithm::kFixedWindow},
     {"weighted_average", Algorithm::kWeightedAverage},
+    {"smooth_bursty", Algorithm::kSmoothBursty},
+    {"warm_up", Algorithm::kWarmUp},
+    {"warm_up_window", Algorithm::kWarmUpWindow},
 };
 
 inline constexpr Word<Scope> kScopeWords[] = {

@@ -42,6 +42,12 @@ RuleSet EverythingSet() {
   buckets.rate = {600, 60s};
   buckets.algorithm = Algorithm::kSlidingBuckets;
   buckets.buckets = 12;
+  Rule warming;
+  warming.name = "warming";
+  warming.rate = {100, 1s};
+  warming.algorithm = Algorithm::kWarmUp;
+  warming.warm_up = 10s;
+  warming.cold_factor = 5;
   Rule bucket;
   bucket.name = "burst";
   bucket.rate = {100, 1s};
@@ -80,6 +86,7 @@ RuleSet EverythingSet() {
   RuleSet set;
   set.match = MatchMode::kMostSpecific;
   set.rules = {limit, buckets, bucket, concurrency, access, slow, failing, errors};
+  set.rules = {limit, buckets, bucket, concurrency, access, warming};
   set.dimensions = {
       {"tenant", "header:x-tenant-id", MissingPolicy::kShare, "default", true, true},
       {"user", "cookie:sid", MissingPolicy::kSkip, "", false, false},

@@ -20,6 +20,13 @@ namespace flowguard::dialects {
     return std::tie(name, enabled, shadow, kind, on, rate, burst, algorithm, buckets, wait,
                     count_refused, cost, concurrency, scope, on_store_failure, tag, lease, shards,
                     prefilter, by, overrides, allow, deny, breaker, refuse, degrade);
+    const auto& [name, enabled, shadow, kind, on, rate, burst, algorithm, buckets, wait, warm_up,
+                 cold_factor, count_refused, cost, concurrency, scope, on_store_failure, tag, lease,
+                 shards, prefilter, by, overrides, allow, deny, refuse, degrade, origin] = rule;
+    static_cast<void>(origin);
+    return std::tie(name, enabled, shadow, kind, on, rate, burst, algorithm, buckets, wait, warm_up,
+                    cold_factor, count_refused, cost, concurrency, scope, on_store_failure, tag,
+                    lease, shards, prefilter, by, overrides, allow, deny, refuse, degrade);
   };
   return members(a) == members(b);
 }

@@ -25,17 +25,19 @@ using testing::Waits;
 using AllOrNothingTest = testing::EngineFixture;
 
 TEST_F(AllOrNothingTest, WhatEarlierRulesTookIsGivenBackForEveryAlgorithm) {
-  for (const Algorithm algorithm : testing::kEveryAlgorithm) {
+  for (const Algorithm algorithm : testing::kEveryLocalAlgorithm) {
     Rule first = LimitRule("first", 10, minutes(1), algorithm);
     first.by = {"user"};
-    Build({first, LimitRule("second", 0, minutes(1))});
     const FakeRequest request("r", {{"user", "ann"}});
+    Build({first});
+    const int64_t whole = Peek(request).remaining;
+    Build({first, LimitRule("second", 0, minutes(1))});
 
     for (int i = 0; i < 50; ++i)
       EXPECT_FALSE(Check(request).allowed());
     Load({first});
 
-    EXPECT_EQ(Peek(request).remaining, 10) << "algorithm " << static_cast<int>(algorithm);
+    EXPECT_EQ(Peek(request).remaining, whole) << "algorithm " << static_cast<int>(algorithm);
   }
 }
 

@@ -39,13 +39,32 @@ base::Hash128 StateKey(const base::Hash128& key, const AnySpec& spec) noexcept {
   return {key.low ^ (spec.words() * 0x9e3779b97f4a7c15), key.high};
 }
 
-// `State`: int64_t& or std::span<uint64_t>; only one-word algorithms wait.
+// `State`: int64_t& or std::span<uint64_t>.
 template <typename State>
 Numbers TakeUpTo(const AnySpec& spec, State&& state, Instant now, int64_t cost,
                  Receipt& receipt) noexcept {
   Numbers numbers = spec.TakeUpTo(state, now, cost, receipt);
   numbers.allowed = false;
   return numbers;
+}
+
+template <typename State>
+Numbers LongWait(const AnySpec& spec, State&& state, Instant now, Duration wait,
+                 Duration wait_max) noexcept {
+  Numbers numbers = spec.Look(state, now, 0);
+  numbers.allowed = false;
+  numbers.wait = Duration::zero();
+  numbers.retry_after = wait - wait_max;
+  return numbers;
+}
+
+// How long until `cost` fits, for a caller that waits at most `wait_max`: what could be
+// booked at once may be more than that.
+template <typename State>
+Duration RetryAfter(const AnySpec& spec, State&& state, Instant now, int64_t cost,
+                    Duration wait_max) noexcept {
+  const Numbers next = spec.Look(state, now, cost);
+  return next.allowed ? next.wait - wait_max : next.retry_after;
 }
 
 Numbers DecideWord(const AnySpec& spec, int64_t& word, Instant now, int64_t cost, TakeMode mode,
@@ -62,19 +81,23 @@ Numbers DecideWord(const AnySpec& spec, int64_t& word, Instant now, int64_t cost
   }
   if (numbers.allowed || mode == TakeMode::kTake) return numbers;
   numbers = TakeUpTo(spec, word, now, cost, receipt);
-  // As RefuseLongWait: what could be booked at once may be more than the caller waits.
-  const Numbers next = spec.Look(word, now, cost);
-  numbers.retry_after = next.allowed ? next.wait - wait_max : next.retry_after;
+  numbers.retry_after = RetryAfter(spec, word, now, cost, wait_max);
   return numbers;
 }
 
 Numbers DecideState(const AnySpec& spec, std::span<uint64_t> state, Instant now, int64_t cost,
-                    TakeMode mode, Receipt& receipt) noexcept {
+                    TakeMode mode, Duration wait_max, Receipt& receipt) noexcept {
   if (mode == TakeMode::kExhaust) return TakeUpTo(spec, state, now, cost, receipt);
-  const Numbers numbers = spec.Decide(state, now, cost, receipt);
-  if (!numbers.allowed && mode == TakeMode::kTakeOrExhaust) {
-    return TakeUpTo(spec, state, now, cost, receipt);
+  Numbers numbers = spec.Decide(state, now, cost, receipt);
+  if (numbers.allowed && numbers.wait > wait_max) {
+    // Nobody is behind it yet, so that all of it goes back.
+    spec.GiveBack(state, receipt, now);
+    receipt = {};
+    numbers = LongWait(spec, state, now, numbers.wait, wait_max);
   }
+  if (numbers.allowed || mode == TakeMode::kTake) return numbers;
+  numbers = TakeUpTo(spec, state, now, cost, receipt);
+  if (spec.state_waits()) numbers.retry_after = RetryAfter(spec, state, now, cost, wait_max);
   return numbers;
 }
 
@@ -142,11 +165,7 @@ Instant KeepInside(uint64_t in_use) noexcept {
 
 Numbers RefuseLongWait(const AnySpec& spec, int64_t word, Instant now, Duration wait,
                        Duration wait_max) noexcept {
-  Numbers numbers = spec.Look(word, now, 0);
-  numbers.allowed = false;
-  numbers.wait = Duration::zero();
-  numbers.retry_after = wait - wait_max;
-  return numbers;
+  return LongWait(spec, word, now, wait, wait_max);
 }
 
 Result<std::unique_ptr<Cells>> Cells::Create(size_t cell_capacity, size_t state_bytes) {
@@ -214,7 +233,7 @@ CellAnswer Cells::TakeElse(const CellRef& cell, Instant now, int64_t cost, TakeM
   } else {
     auto on_state = [&](std::span<uint64_t> state) {
       receipt = {};
-      return DecideState(*cell.spec, state, now, cost, mode, receipt);
+      return DecideState(*cell.spec, state, now, cost, mode, wait_max, receipt);
     };
     answer = OnState(cell, now, on_state);
     if (answer.full) receipt = {};
@@ -224,7 +243,11 @@ CellAnswer Cells::TakeElse(const CellRef& cell, Instant now, int64_t cost, TakeM
 
 CellAnswer Cells::Look(const CellRef& cell, Instant now, int64_t cost, Duration wait_max) noexcept {
   if (!cell.spec->one_word()) {
-    auto look = [&](std::span<uint64_t> state) { return cell.spec->Look(state, now, cost); };
+    auto look = [&](std::span<uint64_t> state) {
+      const Numbers numbers = cell.spec->Look(state, now, cost);
+      if (!numbers.allowed || numbers.wait <= wait_max) return numbers;
+      return LongWait(*cell.spec, state, now, numbers.wait, wait_max);
+    };
     return OnState(cell, now, look);
   }
   const int64_t word = cell.single != nullptr ? cell.single->word.load(std::memory_order_acquire)

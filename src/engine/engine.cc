@@ -67,7 +67,7 @@ Result<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& options) {
   return std::unique_ptr<Engine>(new Engine(std::make_unique<Impl>(options, std::move(cells))));
 }
 
-Result<void> Engine::Load(const RuleSet& rules, std::vector<std::string>* warnings) {
+Result<void> Engine::Load(const RuleSet& rules, std::vector<std::string>* warnings, Instant now) {
   Impl& impl = *impl_;
   auto table = rules::Compile(rules, {.remote_allowed = impl.options.remote_allowed});
   if (!table.ok()) {
@@ -85,7 +85,7 @@ Result<void> Engine::Load(const RuleSet& rules, std::vector<std::string>* warnin
     std::ranges::move(NewCellWarnings(*impl.snapshots.Get(), *table),
                       std::back_inserter(*warnings));
   }
-  auto snapshot = Snapshot::Make(rules, *std::move(table), impl.registry);
+  auto snapshot = Snapshot::Make(rules, *std::move(table), impl.registry, now);
   if (!snapshot.ok()) {
     impl.CountLoadFailure();
     return std::move(snapshot).error();

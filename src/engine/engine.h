@@ -153,7 +153,10 @@ class Engine {
   // Errors: kInvalidArgument, everything that is wrong, a line each; the current
   // rules stay.
   // `warnings` (may be null) is set to what is odd about rules that were loaded.
-  Result<void> Load(const RuleSet& rules, std::vector<std::string>* warnings = nullptr);
+  // `now` is the start of cells whose rule is new and that start with nothing stored
+  // (smooth_bursty); without it they count as idle for long.
+  Result<void> Load(const RuleSet& rules, std::vector<std::string>* warnings = nullptr,
+                    Instant now = {});
 
   // Requires: `attempt` has nothing to end (see attempt.h).
   Step Begin(Attempt& attempt, const RequestView& request, Mode mode, Instant now) noexcept;

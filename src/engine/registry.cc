@@ -37,7 +37,7 @@ class Text {
 
 void AddConfig(const limit::Config& config, Text& text) {
   text.Add(config.rate.limit).Add(config.rate.window).Add(config.burst).Add(config.buckets);
-  text.Add(config.wait).Add(config.max_debt);
+  text.Add(config.wait).Add(config.max_debt).Add(config.warm_up).Add(config.cold_factor);
 }
 
 void AddBreaker(const BreakerRule& breaker, Text& text) {
@@ -54,6 +54,7 @@ std::string TextOf(const rules::CompiledRule& compiled) {
   Text text;
   text.Add(std::string_view(rule.name)).Add(rule.shadow).Add(rule.kind).Add(rule.rate.limit);
   text.Add(rule.rate.window).Add(rule.burst.value_or(-1)).Add(rule.algorithm).Add(rule.buckets);
+  text.Add(rule.warm_up).Add(rule.cold_factor);
   text.Add(rule.wait).Add(rule.count_refused).Add(rule.cost.reserve);
   text.Add(std::string_view(rule.cost.settle)).Add(rule.cost.max_debt).Add(rule.scope);
   text.Add(rule.tag).Add(rule.lease.overshoot).Add(rule.shards);
@@ -175,13 +176,14 @@ Result<const LiveRule*> Registry::Intern(const rules::CompiledRule& compiled) {
 }
 
 Result<const LiveSpec*> Registry::InternSpec(const rules::CompiledRule& compiled,
-                                             const rules::Quota& quota) {
+                                             const rules::Quota& quota, Instant now) {
   Text key;
   key.Add(compiled.rule.kind).Add(compiled.rule.algorithm).Add(compiled.remote());
   key.Add(quota.concurrency);
   AddConfig(quota.config, key);
   const bool has_shape = quota.spec && !quota.spec->one_word();
-  if (has_shape) key.Add(quota.identity);
+  const bool has_start = quota.spec && quota.spec->has_start();
+  if (has_shape || has_start) key.Add(quota.identity);
   std::string text = key.Take();
   const auto found = specs_.find(text);
   if (found != specs_.end()) {
@@ -192,6 +194,7 @@ Result<const LiveSpec*> Registry::InternSpec(const rules::CompiledRule& compiled
 
   auto live = std::make_unique<LiveSpec>();
   live->spec = quota.spec;
+  if (has_start) live->spec->StartAt(starts_.emplace(quota.identity, now).first->second);
   live->config = quota.config;
   live->concurrency = quota.concurrency;
   if (quota.spec) live->window = TimeFor(quota.spec->limit(), quota.config.rate);

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "flowguard/result.h"
+#include "flowguard/time.h"
 
 #include "engine/live_rule.h"
 
@@ -29,7 +30,9 @@ class Registry {
 
   // Errors: kResourceExhausted beyond kRuleNamesEverMax.
   Result<const LiveRule*> Intern(const rules::CompiledRule& rule);
-  Result<const LiveSpec*> InternSpec(const rules::CompiledRule& rule, const rules::Quota& quota);
+  // `now`: when cells of an identity that was not loaded before come to be.
+  Result<const LiveSpec*> InternSpec(const rules::CompiledRule& rule, const rules::Quota& quota,
+                                     Instant now);
 
   // The rule names by the number of their account.
   [[nodiscard]] const std::vector<std::string_view>& names() const noexcept { return names_; }
@@ -56,6 +59,7 @@ class Registry {
   std::unordered_map<uint64_t, std::unique_ptr<SingleCell>> cells_;
   std::unordered_map<uint64_t, std::unique_ptr<LoadedShapes>> shapes_;
   uint64_t shapes_added_ = 0;
+  std::unordered_map<uint64_t, Instant> starts_;  // by identity, where that matters
 };
 
 }  // namespace flowguard::engine

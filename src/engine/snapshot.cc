@@ -10,14 +10,17 @@
 namespace flowguard::engine {
 namespace {
 
-Result<void> LoadOne(const rules::CompiledRule& compiled, Registry& registry, LoadedRule& loaded) {
+Result<void> LoadOne(const rules::CompiledRule& compiled, Registry& registry, Instant now,
+                     LoadedRule& loaded) {
   loaded.compiled = &compiled;
   FG_ASSIGN_OR_RETURN(loaded.live, registry.Intern(compiled));
   if (!CountsUnits(compiled.rule.kind)) return {};
   FG_ASSIGN_OR_RETURN(loaded.spec, registry.InternSpec(compiled, compiled.quota));
+  if (compiled.rule.kind == RuleKind::kAccess) return {};
+  FG_ASSIGN_OR_RETURN(loaded.spec, registry.InternSpec(compiled, compiled.quota, now));
   loaded.overrides.reserve(compiled.overrides.size());
   for (const rules::Quota& quota : compiled.overrides) {
-    FG_ASSIGN_OR_RETURN(loaded.overrides[&quota], registry.InternSpec(compiled, quota));
+    FG_ASSIGN_OR_RETURN(loaded.overrides[&quota], registry.InternSpec(compiled, quota, now));
   }
   return {};
 }
@@ -38,14 +41,14 @@ std::vector<std::string> MarksOf(const RuleSet& set) {
 }  // namespace
 
 Result<std::unique_ptr<const Snapshot>> Snapshot::Make(const RuleSet& set, rules::RuleTable table,
-                                                       Registry& registry) {
+                                                       Registry& registry, Instant now) {
   auto snapshot = std::make_unique<Snapshot>();
   snapshot->set = set;
   snapshot->marks = MarksOf(set);
   snapshot->table = std::move(table);
   snapshot->rules.resize(snapshot->table.rules.size());
   for (size_t i = 0; i < snapshot->rules.size(); ++i) {
-    FG_RETURN_IF_ERROR(LoadOne(snapshot->table.rules[i], registry, snapshot->rules[i]));
+    FG_RETURN_IF_ERROR(LoadOne(snapshot->table.rules[i], registry, now, snapshot->rules[i]));
     snapshot->table.rules[i].info = &snapshot->rules[i].live->info;
   }
   return std::unique_ptr<const Snapshot>(std::move(snapshot));

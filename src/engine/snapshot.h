@@ -31,7 +31,7 @@ class Snapshot {
  public:
   // Errors: those of Registry.
   static Result<std::unique_ptr<const Snapshot>> Make(const RuleSet& set, rules::RuleTable table,
-                                                      Registry& registry);
+                                                      Registry& registry, Instant now);
 
   RuleSet set;  // as loaded
   rules::RuleTable table;

@@ -90,7 +90,7 @@ Result<void> Guard::LoadMerged() {
       merged.rules.push_back(rule);
     }
   }
-  return engine_->Load(merged);
+  return engine_->Load(merged, nullptr, Now());
 }
 
 // --- decisions

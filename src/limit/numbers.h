@@ -15,7 +15,7 @@ namespace flowguard::limit {
 // retry_after == 0; wait > 0 only when allowed.
 struct Numbers {
   bool allowed = false;
-  int64_t limit = 0;       // units that can be had at once at most
+  int64_t limit = 0;       // units that can be had at once at most, in requests of one
   int64_t remaining = 0;   // units, after this decision
   Duration reset_after{};  // until the whole quota is there again
   Duration retry_after{};  // least wait for this cost; kNever: waiting does not help
@@ -31,10 +31,12 @@ struct Receipt {
 
 struct Config {
   Rate rate;
-  int64_t burst = 0;     // token_bucket; 0: rate.limit
+  int64_t burst = 0;     // token_bucket, smooth_bursty; 0: rate.limit
   int buckets = 0;       // sliding_buckets
-  Duration wait{};       // token_bucket, leaky_bucket
+  Duration wait{};       // token_bucket, leaky_bucket, smooth_bursty, warm_up
   int64_t max_debt = 0;  // units
+  Duration warm_up{};    // warm_up, warm_up_window: how long it takes from cold to warm
+  int cold_factor = 3;   // the same: how many times slower it is when cold
 
   friend bool operator==(const Config&, const Config&) = default;
 };

@@ -35,6 +35,30 @@ class Random {
   std::mt19937_64 engine_;
 };
 
+bool PaysForward(Algorithm algorithm) {
+  return algorithm == Algorithm::kSmoothBursty || algorithm == Algorithm::kWarmUp;
+}
+
+// The largest request that an idle cell takes, or one well above what it stores where
+// there is no largest.
+int64_t LargestCost(const TestCell& cell) {
+  return cell.spec().pays_forward() ? 2 * cell.spec().limit() + 20 : cell.spec().limit();
+}
+
+// Whether a request may go that costs more than what remains.
+bool OneRequestGoes(const AnySpec& spec) {
+  return spec.pays_forward() || spec.algorithm() == Algorithm::kWarmUpWindow;
+}
+
+// Units that a cell has when nothing was taken for long; of a window that has to warm up
+// first, when it is cold.
+int64_t WholeQuota(const TestCell& cell) {
+  const AnySpec& spec = cell.spec();
+  if (spec.algorithm() != Algorithm::kWarmUpWindow) return spec.limit();
+  const std::vector<uint64_t> fresh(spec.words(), 0);
+  return spec.Look(fresh, Instant{}, 0).remaining;
+}
+
 Config RandomConfig(Random& random, Algorithm algorithm) {
   constexpr int64_t kWindows[] = {1'000, 7'919, 1'000'000, 1'000'000'000, 60'000'000'000};
   Config config;
@@ -45,7 +69,16 @@ Config RandomConfig(Random& random, Algorithm algorithm) {
   if (algorithm == Algorithm::kTokenBucket && random.OneIn(2)) {
     config.burst = random.Between(1, 60);
   }
-  const bool waits = algorithm == Algorithm::kTokenBucket || algorithm == Algorithm::kLeakyBucket;
+  if (algorithm == Algorithm::kSmoothBursty && random.OneIn(2)) {
+    config.burst = random.Between(1, 60);
+  }
+  if (algorithm == Algorithm::kWarmUp || algorithm == Algorithm::kWarmUpWindow) {
+    config.warm_up = Duration(config.rate.window.count() * random.Between(1, 8) +
+                              random.Between(0, config.rate.window.count()));
+    config.cold_factor = static_cast<int>(random.Between(2, 12));
+  }
+  const bool waits = algorithm == Algorithm::kTokenBucket || algorithm == Algorithm::kLeakyBucket ||
+                     PaysForward(algorithm);
   if (waits && random.OneIn(2))
     config.wait = Duration(random.Between(1, config.rate.window.count()));
   return config;
@@ -103,7 +136,9 @@ TEST_P(LimitProperty, DecidesAsTheSlowModelDoes) {
   ForTimelines(kTimelines, [](Random& random, const Config& config) {
     TestCell cell(GetParam(), config);
     const auto model = MakeModel(GetParam(), config);
-    const bool stock = GetParam() != Algorithm::kTokenBucket || config.wait.count() == 0;
+    const bool stock = (GetParam() != Algorithm::kTokenBucket || config.wait.count() == 0) &&
+                       !PaysForward(GetParam());
+    auto* const warming = dynamic_cast<WarmingWindowModel*>(model.get());
     std::vector<Take> takes;
     Numbers last;
     int64_t now = kStart;
@@ -123,7 +158,7 @@ TEST_P(LimitProperty, DecidesAsTheSlowModelDoes) {
         model->GiveBack(now, take.receipt.cost, take.model_mark);
         take.receipt.cost = 0;
       } else {
-        const int64_t cost = random.OneIn(2) ? 1 : random.Between(1, cell.spec().limit() + 1);
+        const int64_t cost = random.OneIn(2) ? 1 : random.Between(1, LargestCost(cell) + 1);
         const bool fits = model->Fits(now, cost);
         last = cell.Decide(now, cost);
         ASSERT_EQ(last.allowed, fits) << "cost " << cost;
@@ -135,6 +170,10 @@ TEST_P(LimitProperty, DecidesAsTheSlowModelDoes) {
         }
       }
       if (!stock) continue;
+      if (warming != nullptr) {
+        ASSERT_EQ(cell.Look(now, 0).remaining, warming->Left(now));
+        continue;
+      }
       int64_t remaining = 0;
       while (remaining < cell.spec().limit() && model->Fits(now, remaining + 1))
         ++remaining;
@@ -152,7 +191,10 @@ int64_t Bound(Algorithm algorithm, const Config& config, int64_t length, int64_t
     case Algorithm::kTokenBucket:
       return (config.burst == 0 ? limit : config.burst) + length / interval;
     case Algorithm::kLeakyBucket:
+    case Algorithm::kWarmUp:
       return largest + length / interval;
+    case Algorithm::kSmoothBursty:
+      return (config.burst == 0 ? limit : config.burst) + length / interval + largest;
     case Algorithm::kSlidingLog:
     case Algorithm::kSlidingBuckets:
       return limit * (length / window + 1);
@@ -161,6 +203,7 @@ int64_t Bound(Algorithm algorithm, const Config& config, int64_t length, int64_t
       return limit * (length / window + 2);
     case Algorithm::kFixedWindow:
     case Algorithm::kWeightedAverage:
+    case Algorithm::kWarmUpWindow:
       return limit * (length / window + 2);
   }
   return 0;
@@ -182,7 +225,7 @@ TEST_P(LimitProperty, KeepsItsBoundInEveryInterval) {
         log.pop_back();
         continue;
       }
-      const int64_t cost = random.OneIn(2) ? 1 : random.Between(1, cell.spec().limit());
+      const int64_t cost = random.OneIn(2) ? 1 : random.Between(1, LargestCost(cell));
       last = cell.Decide(now, cost);
       if (!last.allowed) continue;
       largest = std::max(largest, cost);
@@ -244,9 +287,9 @@ TEST_P(LimitProperty, TellsTheShortestSufficientWait) {
       now = NextTime(random, config, last, now);
       if (random.OneIn(20)) now -= random.Between(0, config.rate.window.count() / 4);
       if (random.OneIn(15)) cell.Charge(now, random.Between(1, config.rate.limit + 1));
-      const int64_t cost = random.Between(1, cell.spec().limit() + 1);
+      const int64_t cost = random.Between(1, LargestCost(cell) + 1);
       last = cell.Decide(now, cost);
-      if (cost > cell.spec().limit()) {
+      if (cost > LargestCost(cell) && !cell.spec().pays_forward()) {
         ASSERT_EQ(last.retry_after, kNever);
       } else if (!last.allowed) {
         const int64_t then = now + last.retry_after.count();
@@ -254,6 +297,7 @@ TEST_P(LimitProperty, TellsTheShortestSufficientWait) {
         ASSERT_FALSE(cell.Look(then - 1, cost).allowed) << step << " cost " << cost;
       }
       const Numbers look = cell.Look(now, 0);
+      if (GetParam() == Algorithm::kWarmUpWindow) continue;  // has a test of its own
       const int64_t full_at = now + look.reset_after.count();
       ASSERT_EQ(cell.Look(full_at, 0).remaining, cell.spec().limit()) << step;
       if (look.reset_after.count() > 0 && GetParam() != Algorithm::kLeakyBucket) {
@@ -271,7 +315,7 @@ TEST_P(LimitProperty, RefusalsAndPeeksWriteNothingAndNumbersAreConsistent) {
     for (int step = 0; step < kSteps; ++step) {
       now = NextTime(random, config, last, now);
       if (random.OneIn(15)) cell.Charge(now, random.Between(1, config.rate.limit + 1));
-      const int64_t cost = random.Between(0, cell.spec().limit() + 1);
+      const int64_t cost = random.Between(0, LargestCost(cell) + 1);
       const std::vector<uint64_t> before = cell.state();
       const int64_t stock = cell.Look(now, 0).remaining;
       const Numbers look = cell.Look(now, cost);
@@ -285,7 +329,8 @@ TEST_P(LimitProperty, RefusalsAndPeeksWriteNothingAndNumbersAreConsistent) {
       ASSERT_LE(cell.receipt().cost, cost);
       if (last.allowed) {
         ASSERT_EQ(last.retry_after.count(), 0);
-        ASSERT_TRUE(last.wait.count() > 0 || last.remaining <= stock - cost);
+        ASSERT_TRUE(last.wait.count() > 0 || last.remaining <= std::max<int64_t>(stock - cost, 0));
+        ASSERT_TRUE(cost <= stock || last.wait.count() > 0 || OneRequestGoes(cell.spec())) << cost;
         ASSERT_EQ(look.allowed, last.allowed);
         ASSERT_EQ(look.remaining, last.remaining);
         ASSERT_EQ(look.reset_after, last.reset_after);
@@ -311,10 +356,10 @@ TEST_P(LimitProperty, AStateIsFreshOnceItNeedNotBeKept) {
     for (int step = 0; step < kSteps / 4; ++step) {
       now = NextTime(random, config, last, now);
       if (random.OneIn(15)) cell.Charge(now, random.Between(1, config.rate.limit + 1));
-      last = cell.Decide(now, random.Between(1, cell.spec().limit()));
+      last = cell.Decide(now, random.Between(1, LargestCost(cell)));
 
       const Numbers then = cell.Look(std::max(cell.KeepUntil(), now), 0);
-      ASSERT_EQ(then.remaining, cell.spec().limit());
+      ASSERT_EQ(then.remaining, WholeQuota(cell));
       ASSERT_EQ(then.reset_after.count(), 0);
     }
   });
@@ -330,7 +375,7 @@ TEST_P(LimitProperty, AStepBackOfTheClockNeverMints) {
     for (int step = 0; step < kSteps / 2; ++step) {
       now = NextTime(random, config, last, now);
       if (random.OneIn(15)) cell.Charge(now, random.Between(1, config.rate.limit + 1));
-      const int64_t cost = random.Between(1, cell.spec().limit());
+      const int64_t cost = random.Between(1, LargestCost(cell));
       last = cell.Decide(now, cost);
       if (last.allowed) continue;
       const int64_t back = random.OneIn(2) ? random.Between(0, 3 * config.rate.window.count())
@@ -350,27 +395,30 @@ TEST_P(LimitProperty, LateStampsKeepTheBoundOnTheTimeThatWasSeen) {
     Numbers last;
     int64_t now = kStart;
     int64_t seen = 0;
+    int64_t largest = 0;
     for (int step = 0; step < kSteps / 2; ++step) {
       now = NextTime(random, config, last, now);
       const int64_t stamp = random.OneIn(3) ? now - random.Between(0, late_most) : now;
-      const int64_t cost = random.Between(1, cell.spec().limit());
+      const int64_t cost = random.Between(1, LargestCost(cell));
       last = cell.Decide(stamp, cost);
       if (!last.allowed) continue;
+      largest = std::max(largest, cost);
       seen = std::max(seen, stamp);
       log.push_back({.at = seen, .units = cost, .receipt = cell.receipt()});
     }
-    const bool leaky = GetParam() == Algorithm::kLeakyBucket;
-    for (size_t from = 0; from < log.size() && !leaky; ++from) {
+    for (size_t from = 0; from < log.size(); ++from) {
       int64_t units = 0;
       for (size_t to = from; to < log.size(); ++to) {
         units += log[to].units;
-        ASSERT_LE(units, Bound(GetParam(), config, log[to].at - log[from].at, 0));
+        ASSERT_LE(units, Bound(GetParam(), config, log[to].at - log[from].at, largest));
       }
     }
   });
 }
 
 TEST_P(LimitProperty, AStepBackLocksOutNoLongerThanTheHorizon) {
+  // Whose debt has no horizon.
+  if (GetParam() == Algorithm::kSmoothBursty) return;
   ForTimelines(kTimelines, [](Random& random, const Config& config) {
     TestCell cell(GetParam(), config);
     for (int64_t take = 0; take < 200; ++take)
@@ -409,6 +457,9 @@ TEST_P(LimitProperty, AReloadKeepsExhaustedKeysExhaustedAndNumbersInRange) {
         }
         if (fixed && old.max_debt > 0) config.max_debt = old.max_debt;
         config.wait = old.wait;
+        config.warm_up = old.warm_up;
+        config.cold_factor = old.cold_factor;
+        if (GetParam() == Algorithm::kWarmUpWindow) config.rate.window = old.rate.window;
         cell.Reload(config);
         // A larger capacity is given at once (debt is kept in time or in units), so
         // only a cell that cannot go down to a smaller one is held to be exhausted.
@@ -421,7 +472,7 @@ TEST_P(LimitProperty, AReloadKeepsExhaustedKeysExhaustedAndNumbersInRange) {
         }
       }
       if (random.OneIn(15)) cell.Charge(now, random.Between(1, config.rate.limit + 1));
-      const int64_t cost = random.Between(1, cell.spec().limit());
+      const int64_t cost = random.Between(1, LargestCost(cell));
       last = cell.Decide(now, cost);
       ASSERT_GE(last.remaining, 0);
       ASSERT_LE(last.remaining, last.limit);
@@ -447,6 +498,8 @@ TEST_P(LimitProperty, StandsEveryRateAndYearsOfIdleness) {
     config.max_debt = random.Between(0, 1) << random.Between(0, 39);
     config.wait = Duration(random.Between(0, 3'600'000'000'000));
     config.buckets = static_cast<int>(random.Between(1, 1000));
+    config.warm_up = Duration(random.Between(1'000, Duration(base::kWarmUpMax).count()));
+    config.cold_factor = static_cast<int>(random.Between(1, base::kColdFactorMax));
     if (GetParam() == Algorithm::kSlidingLog) config.rate.limit %= 1'000;
     if (!AnySpec::Make(GetParam(), config).ok()) continue;
     TestCell cell(GetParam(), config);
@@ -468,9 +521,9 @@ TEST_P(LimitProperty, StandsEveryRateAndYearsOfIdleness) {
 }
 
 std::string NameOf(const ::testing::TestParamInfo<Algorithm>& tested) {
-  constexpr const char* kNames[] = {"TokenBucket",    "LeakyBucket",   "SlidingLog",
-                                    "SlidingBuckets", "SlidingWindow", "FixedWindow",
-                                    "WeightedAverage"};
+  constexpr const char* kNames[] = {
+      "TokenBucket", "LeakyBucket",     "SlidingLog",   "SlidingBuckets", "SlidingWindow",
+      "FixedWindow", "WeightedAverage", "SmoothBursty", "WarmUp",         "WarmUpWindow"};
   return kNames[static_cast<size_t>(tested.param)];
 }
 
@@ -478,7 +531,8 @@ INSTANTIATE_TEST_SUITE_P(All, LimitProperty,
                          ::testing::Values(Algorithm::kTokenBucket, Algorithm::kLeakyBucket,
                                            Algorithm::kSlidingLog, Algorithm::kSlidingBuckets,
                                            Algorithm::kSlidingWindow, Algorithm::kFixedWindow,
-                                           Algorithm::kWeightedAverage),
+                                           Algorithm::kWeightedAverage, Algorithm::kSmoothBursty,
+                                           Algorithm::kWarmUp, Algorithm::kWarmUpWindow),
                          NameOf);
 
 }  // namespace

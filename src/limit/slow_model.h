@@ -227,6 +227,181 @@ class FixedModel : public SlicedModel {
   [[nodiscard]] int64_t Used(int64_t now) const override { return Count(now / slice_); }
 };
 
+// Guava's permits by their own variables: the next free ticket and what is stored, in ns
+// of idleness.  What a permit costs is left to the subclasses.
+class TicketModel : public Model {
+ public:
+  explicit TicketModel(const Config& config)
+      : interval_((config.rate.window.count() + config.rate.limit - 1) / config.rate.limit),
+        wait_(config.wait.count()),
+        debt_(config.max_debt) {}
+  bool Fits(int64_t now, int64_t /*cost*/) override {
+    Idle(now);
+    return next_ - wait_ <= now;
+  }
+
+ protected:
+  void Idle(int64_t now) {
+    if (now <= next_) return;
+    stored_ = std::min(most_, stored_ + (now - next_));
+    next_ = now;
+  }
+  int64_t interval_, wait_, debt_;
+  int64_t most_ = 0, stored_ = 0, next_ = 0;
+};
+
+class BurstyModel : public TicketModel {
+ public:
+  explicit BurstyModel(const Config& config) : TicketModel(config) {
+    most_ = (config.burst == 0 ? config.rate.limit : config.burst) * interval_;
+    stored_ = most_;
+  }
+  int64_t Take(int64_t now, int64_t cost) override {
+    Idle(now);
+    const int64_t spent = std::min(stored_, cost * interval_);
+    stored_ -= spent;
+    next_ += cost * interval_ - spent;
+    return FullAt();
+  }
+  void GiveBack(int64_t now, int64_t cost, int64_t mark) override {
+    Idle(now);
+    const int64_t left = std::clamp<int64_t>(mark - now, 0, cost * interval_);
+    const int64_t unpaid = std::min(left, next_ - now);
+    next_ -= unpaid;
+    stored_ = std::min(most_, stored_ + left - unpaid);
+  }
+  void Charge(int64_t now, int64_t units) override {
+    Idle(now);
+    const int64_t spent = std::min(stored_, units * interval_);
+    stored_ -= spent;
+    const int64_t latest = std::max(next_, now + wait_ + debt_ * interval_);
+    next_ = std::min(latest, next_ + units * interval_ - spent);
+  }
+
+ private:
+  [[nodiscard]] int64_t FullAt() const { return next_ + most_ - stored_; }
+};
+
+class WarmingModel : public TicketModel {
+ public:
+  explicit WarmingModel(const Config& config)
+      : TicketModel(config), factor_(config.cold_factor), period_(config.warm_up.count()) {
+    most_ = period_;
+    stored_ = most_;
+    permit_ = (2 * (factor_ + 1) * interval_ + factor_ + 4) / (factor_ + 5);
+    cold_ = 4 * period_ / (factor_ + 5);
+  }
+  int64_t Take(int64_t now, int64_t cost) override {
+    Idle(now);
+    before_ = {.next = next_, .stored = stored_, .cost = cost};
+    const Int128 price = Price(stored_, cost);
+    next_ += static_cast<int64_t>(price);
+    stored_ = std::max<int64_t>(stored_ - cost * permit_, 0);
+    mark_ = next_;
+    return next_;
+  }
+  // Of the latest take alone: what is left of it is taken again.
+  void GiveBack(int64_t now, int64_t cost, int64_t mark) override {
+    if (mark != mark_ || mark != next_ || now >= next_ || cost == 0) return;
+    before_.cost -= cost;
+    // The last units of a take are those that are given back.
+    const int64_t kept = before_.stored - before_.cost * permit_;
+    const auto price = static_cast<int64_t>(Price(kept, cost));
+    next_ = std::max(next_ - price, now);
+    stored_ = std::max<int64_t>(kept, 0);
+    mark_ = next_;
+  }
+  void Charge(int64_t now, int64_t units) override {
+    Idle(now);
+    const int64_t latest = now + wait_ + debt_ * interval_ * factor_;
+    if (next_ >= latest) return;
+    next_ = static_cast<int64_t>(std::min<Int128>(latest, next_ + Price(stored_, units)));
+    stored_ = std::max<int64_t>(stored_ - units * permit_, 0);
+    mark_ = -1;
+  }
+
+ private:
+  struct Before {
+    int64_t next = 0, stored = 0, cost = 0;
+  };
+  // The trapezoid: from `stored` on, what is above the threshold costs more, by
+  // (factor - 1) * interval at its top.
+  [[nodiscard]] Int128 Price(int64_t stored, int64_t cost) const {
+    const Int128 above = std::max<int64_t>(stored - (most_ - cold_), 0);
+    const Int128 used = std::min<Int128>(above, static_cast<Int128>(cost) * permit_);
+    const Int128 steps = Int128{factor_ + 5} * (factor_ + 5) * (factor_ - 1);
+    const Int128 halves = (above + (above - used)) * used * steps;
+    const Int128 scale = Int128{16} * (factor_ + 1) * period_;
+    return Int128{cost} * interval_ + (halves + scale - 1) / scale;
+  }
+  int64_t factor_, period_, permit_ = 0, cold_ = 0;
+  Before before_;
+  int64_t mark_ = -1;
+};
+
+// Window by window from the first on, each with its own limit.
+class WarmingWindowModel : public Model {
+ public:
+  explicit WarmingWindowModel(const Config& config)
+      : limit_(config.rate.limit),
+        window_(config.rate.window.count()),
+        factor_(config.cold_factor),
+        debt_(config.max_debt) {
+    const Int128 permits = Int128{config.warm_up.count()} * limit_;
+    warning_ = static_cast<int64_t>(permits / window_) / (factor_ - 1);
+    const Int128 range = 2 * permits / (Int128{window_} * (factor_ + 1));
+    most_ = warning_ + std::max<int64_t>(static_cast<int64_t>(range), 1);
+    stored_ = most_;
+  }
+  bool Fits(int64_t now, int64_t cost) override {
+    Reach(now);
+    return went_ + cost <= Allowed() || (went_ == 0 && cost <= limit_);
+  }
+  int64_t Take(int64_t now, int64_t cost) override {
+    Reach(now);
+    went_ += cost;
+    return now_;
+  }
+  void GiveBack(int64_t now, int64_t cost, int64_t mark) override {
+    Reach(now);
+    if (mark == now_) went_ -= std::min(went_, cost);
+  }
+  void Charge(int64_t now, int64_t units) override {
+    Reach(now);
+    went_ += std::clamp<int64_t>(limit_ + debt_ - went_, 0, units);
+  }
+  // As Sentinel writes it, with a slope.
+  [[nodiscard]] int64_t Allowed() const {
+    if (stored_ <= warning_) return limit_;
+    const long double slope =
+        (factor_ - 1.0L) / static_cast<long double>(limit_ * (most_ - warning_));
+    const long double allowed =
+        1 / (static_cast<long double>(stored_ - warning_) * slope + 1.0L / limit_);
+    return std::max<int64_t>(static_cast<int64_t>(allowed + 1e-9L), 1);
+  }
+  int64_t Left(int64_t now) {
+    Reach(now);
+    return std::max<int64_t>(Allowed() - went_, 0);
+  }
+
+ private:
+  void Reach(int64_t now) {
+    for (; now_ < now / window_; ++now_) {
+      if (stored_ == most_ && went_ == 0) {
+        now_ = now / window_;  // as cold as it gets
+        break;
+      }
+      const int64_t busy = std::max<int64_t>(limit_ / factor_, 1);
+      if (stored_ < warning_ || went_ < busy) stored_ = std::min(stored_ + limit_, most_);
+      stored_ = std::max<int64_t>(stored_ - went_, 0);
+      went_ = 0;
+    }
+  }
+  int64_t limit_, window_, factor_, debt_;
+  int64_t warning_ = 0, most_ = 0, stored_ = 0;
+  int64_t now_ = 0, went_ = 0;
+};
+
 inline std::unique_ptr<Model> MakeModel(Algorithm algorithm, const Config& config) {
   switch (algorithm) {
     case Algorithm::kTokenBucket:
@@ -243,6 +418,12 @@ inline std::unique_ptr<Model> MakeModel(Algorithm algorithm, const Config& confi
       return std::make_unique<FixedModel>(config);
     case Algorithm::kWeightedAverage:
       return std::make_unique<AverageModel>(config);
+    case Algorithm::kSmoothBursty:
+      return std::make_unique<BurstyModel>(config);
+    case Algorithm::kWarmUp:
+      return std::make_unique<WarmingModel>(config);
+    case Algorithm::kWarmUpWindow:
+      return std::make_unique<WarmingWindowModel>(config);
   }
   return nullptr;
 }

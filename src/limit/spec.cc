@@ -16,6 +16,8 @@ auto OnWord(Algorithm algorithm, const Specs& specs, Call&& call) noexcept {
       return call(LeakyBucket{}, *std::get_if<LeakyBucket::Spec>(&specs));
     case Algorithm::kFixedWindow:
       return call(FixedWindow{}, *std::get_if<FixedWindow::Spec>(&specs));
+    case Algorithm::kSmoothBursty:
+      return call(SmoothBursty{}, *std::get_if<SmoothBursty::Spec>(&specs));
     default:
       FG_DCHECK(algorithm == Algorithm::kTokenBucket);
       return call(TokenBucket{}, *std::get_if<TokenBucket::Spec>(&specs));
@@ -32,6 +34,10 @@ auto OnSpan(Algorithm algorithm, const Specs& specs, Call&& call) noexcept {
       return call(SlidingBuckets{}, *std::get_if<SlidingBuckets::Spec>(&specs));
     case Algorithm::kWeightedAverage:
       return call(WeightedAverage{}, *std::get_if<WeightedAverage::Spec>(&specs));
+    case Algorithm::kWarmUp:
+      return call(WarmUp{}, *std::get_if<WarmUp::Spec>(&specs));
+    case Algorithm::kWarmUpWindow:
+      return call(WarmUpWindow{}, *std::get_if<WarmUpWindow::Spec>(&specs));
     default:
       FG_DCHECK(algorithm == Algorithm::kSlidingWindow);
       return call(SlidingWindow{}, *std::get_if<SlidingWindow::Spec>(&specs));
@@ -68,6 +74,12 @@ Result<AnySpec> AnySpec::Make(Algorithm algorithm, const Config& config) {
       return of_span(SlidingWindow{});
     case Algorithm::kWeightedAverage:
       return of_span(WeightedAverage{});
+    case Algorithm::kSmoothBursty:
+      return of_word(SmoothBursty{});
+    case Algorithm::kWarmUp:
+      return of_span(WarmUp{});
+    case Algorithm::kWarmUpWindow:
+      return of_span(WarmUpWindow{});
   }
   return Error::InvalidArgument("algorithm: unknown");
 }

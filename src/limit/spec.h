@@ -2,8 +2,9 @@
 //
 // Any algorithm with its numbers: the closed set of algorithms, chosen by a switch.
 //
-// State of a key: one word for token_bucket, leaky_bucket and fixed_window (8 bytes; an
-// instant in ns after which the key may be forgotten; 0: never seen); words() words, all
+// State of a key: one word for token_bucket, leaky_bucket, fixed_window and
+// smooth_bursty (8 bytes; an instant in ns after which the key may be forgotten; 0: never
+// seen); words() words, all
 // zero when fresh, for the others.  What each call means is said in the header of the
 // algorithm.
 //
@@ -26,7 +27,10 @@
 #include "limit/sliding_buckets.h"
 #include "limit/sliding_log.h"
 #include "limit/sliding_window.h"
+#include "limit/smooth_bursty.h"
 #include "limit/token_bucket.h"
+#include "limit/warm_up.h"
+#include "limit/warm_up_window.h"
 #include "limit/weighted_average.h"
 
 namespace flowguard::limit {
@@ -42,6 +46,18 @@ class AnySpec {
   [[nodiscard]] size_t words() const noexcept { return words_; }
   // Units that can be had at once at most, as in Numbers.
   [[nodiscard]] int64_t limit() const noexcept { return limit_; }
+  // A request may cost any number of units; those after it wait for what it cost.
+  [[nodiscard]] bool pays_forward() const noexcept {
+    return algorithm_ == Algorithm::kSmoothBursty || algorithm_ == Algorithm::kWarmUp;
+  }
+  // A decision on a state of more than one word may be to wait.
+  [[nodiscard]] bool state_waits() const noexcept { return algorithm_ == Algorithm::kWarmUp; }
+  // When its cells came to be matters: they start with less than the whole quota.
+  [[nodiscard]] bool has_start() const noexcept { return algorithm_ == Algorithm::kSmoothBursty; }
+  // Cells come to be at `start`; without this, long ago.  Requires: has_start().
+  void StartAt(Instant start) noexcept {
+    SmoothBursty::StartAt(*std::get_if<SmoothBursty::Spec>(&spec_), start);
+  }
   // As configured.
   [[nodiscard]] Duration window() const noexcept { return window_; }
 
@@ -83,7 +99,8 @@ class AnySpec {
  private:
   using Specs =
       std::variant<TokenBucket::Spec, LeakyBucket::Spec, SlidingLog::Spec, SlidingBuckets::Spec,
-                   SlidingWindow::Spec, FixedWindow::Spec, WeightedAverage::Spec>;
+                   SlidingWindow::Spec, FixedWindow::Spec, WeightedAverage::Spec,
+                   SmoothBursty::Spec, WarmUp::Spec, WarmUpWindow::Spec>;
 
   AnySpec(Algorithm algorithm, const Config& config, const Specs& spec, size_t words) noexcept
       : algorithm_(algorithm), words_(words), window_(config.rate.window), spec_(spec) {}

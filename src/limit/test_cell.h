@@ -21,16 +21,19 @@ class TestCell {
   TestCell(Algorithm algorithm, const Config& config)
       : spec_(MustMake(algorithm, config)), buckets_(config.buckets), state_(spec_.words(), 0) {}
 
+  // What a limiter that comes to be at `at` starts with.
+  void StartAt(int64_t at) { spec_.StartAt(At(at)); }
+
   // The same cell under new numbers.  As the engine does it: where units are counted by
   // windows, another window has cells of its own; a log of another limit has its state
   // carried over; the rest is read as it is.
   void Reload(const Config& config) {
     const AnySpec old = std::exchange(spec_, MustMake(spec_.algorithm(), config));
-    const bool bucket = spec_.algorithm() == Algorithm::kTokenBucket ||
-                        spec_.algorithm() == Algorithm::kLeakyBucket;
+    const bool by_time = spec_.algorithm() == Algorithm::kTokenBucket ||
+                         spec_.algorithm() == Algorithm::kLeakyBucket || spec_.pays_forward();
     const bool other_buckets =
         spec_.algorithm() == Algorithm::kSlidingBuckets && config.buckets != buckets_;
-    const bool anew = !bucket && (config.rate.window != old.window() || other_buckets);
+    const bool anew = !by_time && (config.rate.window != old.window() || other_buckets);
     buckets_ = config.buckets;
     if (!anew && old.words() == spec_.words()) return;
     const std::vector<uint64_t> before =

@@ -44,6 +44,12 @@ Result<void> CheckConfig(const Config& config) {
   return CheckBetween("max_debt", config.max_debt, 0, base::kLimitMax, "units");
 }
 
+Result<void> CheckWarmUp(const Config& config) {
+  FG_RETURN_IF_ERROR(CheckBetween("warm_up", config.warm_up.count(), base::kWindowMin.count(),
+                                  Duration(base::kWarmUpMax).count(), "ns"));
+  return CheckBetween("cold_factor", config.cold_factor, 1, base::kColdFactorMax);
+}
+
 int64_t IntervalNs(const Rate& rate) noexcept {
   return (rate.window.count() - 1) / rate.limit + 1;
 }

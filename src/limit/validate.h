@@ -21,6 +21,9 @@ namespace flowguard::limit {
 // algorithm takes.  limit 0 is allowed: it refuses everything.
 [[nodiscard]] Result<void> CheckConfig(const Config& config);
 
+// Errors: kInvalidArgument for a warm_up or cold_factor that no algorithm takes.
+[[nodiscard]] Result<void> CheckWarmUp(const Config& config);
+
 // T = ceil(window / limit) in ns: rounded up, so that never more is admitted than
 // configured.  Requires: limit > 0.
 [[nodiscard]] int64_t IntervalNs(const Rate& rate) noexcept;

@@ -217,6 +217,10 @@ ScriptShape ScriptShapeOf(const CellShape& shape) noexcept {
     case Algorithm::kWeightedAverage:
       is("wa", scripts::kSingleWA, &scripts::kLeaseWA);
       break;
+    case Algorithm::kSmoothBursty:
+    case Algorithm::kWarmUp:
+    case Algorithm::kWarmUpWindow:
+      break;  // local only, as rules::CheckRule says: no store is asked for them
   }
   if (IsBucket(shape)) {
     const Bucket bucket = BucketOf(shape);

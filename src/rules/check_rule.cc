@@ -92,13 +92,30 @@ void CheckCost(const Rule& rule, FaultsAt& faults) {
   }
 }
 
+void CheckWarmUp(const Rule& rule, FaultsAt& faults) {
+  if (!HasWarmUp(rule.algorithm)) {
+    constexpr std::string_view kOwner = "algorithms warm_up and warm_up_window";
+    if (rule.warm_up != kDefaults.warm_up) faults.Misplaced("warm_up", kOwner);
+    if (rule.cold_factor != kDefaults.cold_factor) faults.Misplaced("cold_factor", kOwner);
+    return;
+  }
+  if (rule.warm_up == Duration{}) {
+    faults.Error("warm_up", "missing; algorithm " + std::string(NameOf(rule.algorithm)) +
+                                " needs the time from cold to warm, like 10s");
+  } else {
+    CheckBetween("warm_up", rule.warm_up.count(), base::kWindowMin.count(),
+                 Duration(base::kWarmUpMax).count(), faults);
+  }
+  const int64_t least = rule.algorithm == Algorithm::kWarmUpWindow ? 2 : 1;
+  CheckBetween("cold_factor", rule.cold_factor, least, base::kColdFactorMax, faults);
+}
+
 // What only one algorithm or another knows.
 void CheckAlgorithm(const Rule& rule, FaultsAt& faults) {
   const Algorithm algorithm = rule.algorithm;
-  const bool bucket = algorithm == Algorithm::kTokenBucket;
   if (rule.burst.has_value()) {
-    if (!bucket) {
-      faults.Misplaced("burst", "algorithm token_bucket");
+    if (!HasBurst(algorithm)) {
+      faults.Misplaced("burst", "algorithms token_bucket and smooth_bursty");
     } else if (*rule.burst <= 0) {
       faults.Error("burst", Found(*rule.burst) +
                                 "; at least 1, or leave it away (then it is the limit); to refuse "
@@ -112,8 +129,9 @@ void CheckAlgorithm(const Rule& rule, FaultsAt& faults) {
   } else if (rule.buckets != kDefaults.buckets) {
     faults.Misplaced("buckets", "algorithm sliding_buckets");
   }
-  if (rule.wait != Duration{} && !bucket && algorithm != Algorithm::kLeakyBucket)
-    faults.Misplaced("wait", "algorithms token_bucket and leaky_bucket");
+  if (rule.wait != Duration{} && !HasWait(algorithm))
+    faults.Misplaced("wait", "algorithms token_bucket, leaky_bucket, smooth_bursty and warm_up");
+  CheckWarmUp(rule, faults);
   if (algorithm == Algorithm::kFixedWindow && !rule.shadow) {
     faults.Warning("algorithm",
                    "fixed_window admits up to twice the limit around the edge of a window; it is "
@@ -175,6 +193,12 @@ void CheckPrefilter(const Rule& rule, FaultsAt& faults) {
 
 // Fields that only cells in a store have.
 void CheckScope(const Rule& rule, FaultsAt& faults) {
+  const bool local_only = rule.algorithm == Algorithm::kSmoothBursty || HasWarmUp(rule.algorithm);
+  if (rule.scope == Scope::kShared && rule.kind == RuleKind::kLimit && local_only) {
+    faults.Error("scope", "found shared with algorithm " + std::string(NameOf(rule.algorithm)) +
+                              ", whose cells are local; choose another for a shared limit");
+    return;
+  }
   constexpr std::string_view kOwner = "rules with scope shared";
   if (rule.tag == CellTag::kResource && rule.on.resource.empty())
     faults.Error("tag", "found resource, but the rule names none under on");
@@ -216,6 +240,8 @@ void CheckNotLimit(const Rule& rule, FaultsAt& faults) {
   if (rule.algorithm != kDefaults.algorithm) faults.Misplaced("algorithm", kOwner);
   if (rule.buckets != kDefaults.buckets) faults.Misplaced("buckets", kOwner);
   if (rule.wait != kDefaults.wait) faults.Misplaced("wait", kOwner);
+  if (rule.warm_up != kDefaults.warm_up) faults.Misplaced("warm_up", kOwner);
+  if (rule.cold_factor != kDefaults.cold_factor) faults.Misplaced("cold_factor", kOwner);
   if (rule.count_refused) faults.Misplaced("count_refused", kOwner);
   if (rule.cost != kDefaults.cost) faults.Misplaced("cost", kOwner);
   if (rule.scope == Scope::kLocal) return;  // told by CheckScope
@@ -301,6 +327,12 @@ std::string_view NameOf(Algorithm algorithm) noexcept {
       return "fixed_window";
     case Algorithm::kWeightedAverage:
       return "weighted_average";
+    case Algorithm::kSmoothBursty:
+      return "smooth_bursty";
+    case Algorithm::kWarmUp:
+      return "warm_up";
+    case Algorithm::kWarmUpWindow:
+      return "warm_up_window";
   }
   return "unknown";
 }
@@ -319,8 +351,21 @@ std::string_view NameOf(RuleKind kind) noexcept {
   return "unknown";
 }
 
+bool HasBurst(Algorithm algorithm) noexcept {
+  return algorithm == Algorithm::kTokenBucket || algorithm == Algorithm::kSmoothBursty;
+}
+
+bool HasWait(Algorithm algorithm) noexcept {
+  return algorithm == Algorithm::kTokenBucket || algorithm == Algorithm::kLeakyBucket ||
+         algorithm == Algorithm::kSmoothBursty || algorithm == Algorithm::kWarmUp;
+}
+
+bool HasWarmUp(Algorithm algorithm) noexcept {
+  return algorithm == Algorithm::kWarmUp || algorithm == Algorithm::kWarmUpWindow;
+}
+
 bool IsWindowed(Algorithm algorithm) noexcept {
-  return algorithm != Algorithm::kTokenBucket && algorithm != Algorithm::kLeakyBucket;
+  return !HasWait(algorithm);  // what waits keeps instants, which mean the same in any
 }
 
 }  // namespace flowguard::rules

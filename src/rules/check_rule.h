@@ -22,6 +22,11 @@ void CheckAnswer(const Rule& rule, FaultsAt& faults);
 [[nodiscard]] std::string_view NameOf(Algorithm algorithm) noexcept;
 [[nodiscard]] std::string_view NameOf(RuleKind kind) noexcept;
 
+// Has a burst; waits for its turn; warms up: whether the fields of that name go with it.
+[[nodiscard]] bool HasBurst(Algorithm algorithm) noexcept;
+[[nodiscard]] bool HasWait(Algorithm algorithm) noexcept;
+[[nodiscard]] bool HasWarmUp(Algorithm algorithm) noexcept;
+
 // Counts by windows, so that its cells mean nothing under another window.
 [[nodiscard]] bool IsWindowed(Algorithm algorithm) noexcept;
 

@@ -60,6 +60,10 @@ limit::Config ConfigOf(const Rule& rule, const Rate& rate, std::optional<int64_t
   config.buckets = rule.algorithm == Algorithm::kSlidingBuckets ? rule.buckets : 0;
   config.wait = rule.wait;
   config.max_debt = rule.cost.max_debt;
+  if (HasWarmUp(rule.algorithm)) {
+    config.warm_up = rule.warm_up;
+    config.cold_factor = rule.cold_factor;
+  }
   return config;
 }
 
@@ -297,8 +301,8 @@ class Compiler {
       }
       quota.concurrency = entry.rate.limit;
     } else {
-      if (entry.burst.has_value() && rule.algorithm != Algorithm::kTokenBucket) {
-        faults.Misplaced(field + ": burst", "algorithm token_bucket");
+      if (entry.burst.has_value() && !HasBurst(rule.algorithm)) {
+        faults.Misplaced(field + ": burst", "algorithms token_bucket and smooth_bursty");
         return;
       }
       if (entry.burst.has_value() && (*entry.burst <= 0 || entry.rate.limit == 0)) {
@@ -351,7 +355,8 @@ class Compiler {
       return false;
     }
     // A limit of 0 lets nothing pass on purpose.
-    if (quota.config.rate.limit > 0 && rule.cost.reserve > spec->limit()) {
+    const bool never_fits = rule.cost.reserve > spec->limit() && !spec->pays_forward();
+    if (quota.config.rate.limit > 0 && never_fits) {
       faults.Error("", prefix + "cost.reserve: found " + std::to_string(rule.cost.reserve) +
                            "; above " + std::to_string(spec->limit()) +
                            ", the most that can be had at once, no request could pass");

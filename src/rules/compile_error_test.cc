@@ -125,7 +125,8 @@ TEST(CompileErrorTest, FieldsBelongToAlgorithms) {
         r.algorithm = Algorithm::kSlidingLog;
         r.burst = 5;
       }),
-      ElementsAre("rule \"a\": burst: found here; it belongs to algorithm token_bucket only"));
+      ElementsAre("rule \"a\": burst: found here; it belongs to algorithms token_bucket and "
+                  "smooth_bursty only"));
   EXPECT_THAT(
       ErrorsOf([](Rule& r) { r.buckets = 5; }),
       ElementsAre(HasSubstr("buckets: found here; it belongs to algorithm sliding_buckets")));
@@ -134,14 +135,70 @@ TEST(CompileErrorTest, FieldsBelongToAlgorithms) {
                 r.buckets = 0;
               }),
               ElementsAre(HasSubstr("buckets: found 0; allowed 1 to 1000")));
-  EXPECT_THAT(
-      ErrorsOf([](Rule& r) {
-        r.algorithm = Algorithm::kFixedWindow;
-        r.wait = seconds(1);
-      }),
-      ElementsAre(HasSubstr("wait: found here; it belongs to algorithms token_bucket and")));
+  EXPECT_THAT(ErrorsOf([](Rule& r) {
+                r.algorithm = Algorithm::kFixedWindow;
+                r.wait = seconds(1);
+              }),
+              ElementsAre(HasSubstr(
+                  "wait: found here; it belongs to algorithms token_bucket, leaky_bucket")));
   EXPECT_THAT(ErrorsOf([](Rule& r) { r.on_store_failure = StoreFailurePolicy::kOpen; }),
               ElementsAre(HasSubstr("on_store_failure: found here")));
+}
+
+TEST(CompileErrorTest, WarmingUpHasItsOwnFields) {
+  EXPECT_THAT(ErrorsOf([](Rule& r) { r.warm_up = seconds(1); }),
+              ElementsAre(HasSubstr("warm_up: found here; it belongs to algorithms warm_up and")));
+  EXPECT_THAT(ErrorsOf([](Rule& r) { r.cold_factor = 5; }),
+              ElementsAre(HasSubstr("cold_factor: found here; it belongs to algorithms warm_up")));
+  for (const Algorithm algorithm : {Algorithm::kWarmUp, Algorithm::kWarmUpWindow}) {
+    EXPECT_THAT(ErrorsOf([&](Rule& r) { r.algorithm = algorithm; }),
+                ElementsAre(HasSubstr("warm_up: missing; algorithm warm_up")));
+    EXPECT_THAT(ErrorsOf([&](Rule& r) {
+                  r.algorithm = algorithm;
+                  r.warm_up = seconds(10);
+                  r.cold_factor = 101;
+                }),
+                ElementsAre(HasSubstr("cold_factor: found 101; allowed")));
+    EXPECT_THAT(ErrorsOf([&](Rule& r) {
+                  r.algorithm = algorithm;
+                  r.warm_up = seconds(10);
+                  r.burst = 3;
+                }),
+                ElementsAre(HasSubstr("burst: found here")));
+  }
+  EXPECT_THAT(ErrorsOf([](Rule& r) {
+                r.algorithm = Algorithm::kWarmUpWindow;
+                r.warm_up = std::chrono::milliseconds(10);
+              }),
+              ElementsAre(HasSubstr("not below the window")));
+  EXPECT_THAT(ErrorsOf([](Rule& r) {
+                r.algorithm = Algorithm::kWarmUpWindow;
+                r.warm_up = seconds(10);
+                r.cold_factor = 1;
+              }),
+              ElementsAre(HasSubstr("cold_factor: found 1; allowed 2 to 100")));
+  EXPECT_THAT(ErrorsOf([](Rule& r) {
+                r.algorithm = Algorithm::kWarmUpWindow;
+                r.warm_up = seconds(10);
+                r.wait = seconds(1);
+              }),
+              ElementsAre(HasSubstr("wait: found here")));
+}
+
+// A reserve above what is there at once is no fault where requests pay forward.
+TEST(CompileErrorTest, OverLargeReservesGoWhereRequestsPayForward) {
+  const auto reserve_100 = [](Algorithm algorithm) {
+    return [algorithm](Rule& r) {
+      r.algorithm = algorithm;
+      r.rate = {10, seconds(1)};
+      if (algorithm != Algorithm::kSmoothBursty) r.warm_up = seconds(10);
+      r.cost.reserve = 100;
+    };
+  };
+  EXPECT_THAT(ErrorsOf(reserve_100(Algorithm::kSmoothBursty)), ElementsAre());
+  EXPECT_THAT(ErrorsOf(reserve_100(Algorithm::kWarmUp)), ElementsAre());
+  EXPECT_THAT(ErrorsOf(reserve_100(Algorithm::kWarmUpWindow)),
+              ElementsAre(HasSubstr("cost.reserve: found 100")));
 }
 
 // The errors of a shared rule after `change`.
@@ -204,6 +261,17 @@ TEST(CompileErrorTest, ShardsHaveEachAPartOfTheLimit) {
                 r.lease.overshoot = 5;
               }),
               ElementsAre(HasSubstr("shards: found beside lease")));
+}
+
+TEST(CompileErrorTest, WhatHasNoScriptIsNotShared) {
+  for (const Algorithm algorithm :
+       {Algorithm::kSmoothBursty, Algorithm::kWarmUp, Algorithm::kWarmUpWindow}) {
+    EXPECT_THAT(SharedErrorsOf([&](Rule& r) {
+                  r.algorithm = algorithm;
+                  if (algorithm != Algorithm::kSmoothBursty) r.warm_up = seconds(10);
+                }),
+                ElementsAre(HasSubstr("scope: found shared with algorithm")));
+  }
 }
 
 TEST(CompileErrorTest, OnlyFormsThatAreSoundAreFilteredAhead) {

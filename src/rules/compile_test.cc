@@ -11,6 +11,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "rules/check_rule.h"
 #include "rules/compile_fixture_test.h"
 
 namespace flowguard::rules {
@@ -187,9 +188,10 @@ TEST(CompileTest, AccessListsAreCompiled) {
 
 // Rules out that 0 means "default" or "off" somewhere: it refuses everything.
 TEST(CompileTest, LimitZeroLoadsForEveryAlgorithm) {
-  for (int i = 0; i <= static_cast<int>(Algorithm::kWeightedAverage); ++i) {
+  for (int i = 0; i <= static_cast<int>(Algorithm::kWarmUpWindow); ++i) {
     Rule rule = Limit("a", 0);
     rule.algorithm = static_cast<Algorithm>(i);
+    if (HasWarmUp(rule.algorithm)) rule.warm_up = std::chrono::minutes(10);
     EXPECT_EQ(Good(Set({rule})).rules[0].quota.spec->limit(), 0) << i;
   }
 }

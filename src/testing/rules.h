@@ -22,11 +22,20 @@ inline constexpr Algorithm kEveryAlgorithm[] = {
     Algorithm::kSlidingBuckets, Algorithm::kSlidingWindow, Algorithm::kFixedWindow,
     Algorithm::kWeightedAverage};
 
+// Of cells that live in this process only; kEveryAlgorithm may be shared.
+inline constexpr Algorithm kEveryLocalAlgorithm[] = {
+    Algorithm::kTokenBucket,     Algorithm::kLeakyBucket,   Algorithm::kSlidingLog,
+    Algorithm::kSlidingBuckets,  Algorithm::kSlidingWindow, Algorithm::kFixedWindow,
+    Algorithm::kWeightedAverage, Algorithm::kSmoothBursty,  Algorithm::kWarmUp,
+    Algorithm::kWarmUpWindow};
+
 // `limit` units can be had at once, also of a leaky_bucket (those behind the first wait).
 inline Rule LimitRule(std::string name, int64_t limit, Duration window, Algorithm algorithm) {
   Rule rule = LimitRule(std::move(name), limit, window);
   rule.algorithm = algorithm;
   if (algorithm == Algorithm::kLeakyBucket) rule.wait = window - window / limit;
+  if (algorithm == Algorithm::kWarmUp || algorithm == Algorithm::kWarmUpWindow)
+    rule.warm_up = 10 * window;
   return rule;
 }
 

@@ -114,10 +114,10 @@ class Runner {
     GuardOptions options;
     options.clock = &clock_;
     options.hash_seed = 42;
+    clock_.Set(kStart);  // rules are new then
     auto guard = Guard::Create(*std::move(rules), options);
     if (!guard.ok()) return Report(guard.error().message);
     entries_.clear();
-    clock_.Set(kStart);
     guard_ = *std::move(guard);
   }
 
