@@ -18,22 +18,30 @@ namespace flowguard {
 
 struct KeyedLimiterOptions {
   Rate rate;                     // e.g. {100, 1s}
-  int64_t burst = 0;             // 0: rate.limit
+  int64_t burst = 0;             // 0: rate.limit.  Not of kWarmUp
   size_t capacity = 100'000;     // live keys that are never forgotten; under 24 bytes each
   uint64_t hash_seed = 0;        // 0: drawn at random.  Tests name one
   const Clock* clock = nullptr;  // default: SystemClock()
+  Duration wait{};               // CheckFor waits at most this; 0: an hour
+  // kTokenBucket, kSmoothBursty or kWarmUp, as of Limiter.  A key of kWarmUp takes up to
+  // 128 bytes.
+  Algorithm algorithm = Algorithm::kTokenBucket;
+  Duration warm_up{};   // kWarmUp, which needs it: from cold to warm
+  int cold_factor = 3;  // kWarmUp: how many times slower than the rate when cold
 };
 
 // A token bucket for each key: at most burst + floor(t/T) units of a key in any
 // interval t, where T = ceil(window/limit) ns.
 //
-// Memory: a table of fixed size, allocated once.  A key that is full again takes
-// no room.  Above `capacity` live keys, the key nearest to its full quota is
-// forgotten first; evictions() counts that.
-// Threads: all methods, from any thread.  No lock.
+// With Guava's algorithms every key has a RateLimiter, all of them made by Create.
+//
+// Memory: a table of fixed size, allocated once (kWarmUp: as keys come).  A key that is full again
+// takes no room.  Above `capacity` live keys, the key nearest to its full quota is forgotten first;
+// evictions() counts that. Threads: all methods, from any thread.  No lock (kWarmUp: one of 64).
 class KeyedLimiter {
  public:
-  // Errors: kInvalidArgument for a negative or absurd rate, burst or capacity.
+  // Errors: kInvalidArgument for a negative or absurd rate, burst, wait or capacity, and
+  // for options that the algorithm does not have.
   static Result<std::unique_ptr<KeyedLimiter>> Create(const KeyedLimiterOptions& options);
   ~KeyedLimiter();
   KeyedLimiter(const KeyedLimiter&) = delete;
@@ -51,8 +59,11 @@ class KeyedLimiter {
 
   // The whole answer: the five numbers.
   Decision CheckAt(Instant now, std::string_view key, int64_t cost = 1) noexcept;
+  // Sleeps until the units are there, at most `timeout`; refuses at once, taking nothing,
+  // when the wait would be longer.  The answer is that from before the sleep.
+  Decision CheckFor(Duration timeout, std::string_view key, int64_t cost = 1) noexcept;
 
-  [[nodiscard]] size_t bytes() const noexcept;  // of the table
+  [[nodiscard]] size_t bytes() const noexcept;  // of all keys
   [[nodiscard]] uint64_t evictions() const noexcept;
 
  private:
