@@ -28,6 +28,8 @@ constexpr size_t kBatch = 32;
 constexpr size_t kSecondAhead = 8;
 // Of a key with a larger state, all overhead counted.
 constexpr size_t kStateBytes = 128;
+// Of a key that there is no room for.
+constexpr Duration kRetryUnknown = std::chrono::seconds(1);
 
 }  // namespace
 
@@ -77,7 +79,8 @@ struct KeyedLimiter::Impl {
           numbers = guard::DecideWithin(*waiting, state, now, cost, wait_max);
           return waiting->KeepUntil(state);
         });
-    if (update == store::StateUpdate::kFull) numbers = {.limit = waiting->limit()};
+    if (update == store::StateUpdate::kFull)
+      numbers = {.limit = waiting->limit(), .retry_after = kRetryUnknown};
     return numbers;
   }
 };

@@ -104,6 +104,26 @@ TEST(WarmUpVectors, ThePeriodHoldsWhateverTheWeights) {
   }
 }
 
+// Sentinel's warm-up with a queue: once warm, turns at the rate, and none beyond the wait.
+TEST(WarmUpVectors, WarmItIsAQueueAtTheRate) {
+  Config config = Warming(10, seconds(10));
+  config.wait = seconds(1);
+  TestCell cell = Cell(config);
+  int64_t now = kSecond;
+  for (int request = 0; request < 300; ++request)
+    now += cell.Decide(now, 1).wait.count();
+  const int64_t warm_at = now;
+  for (int request = 0; request < 20; ++request)
+    now += cell.Decide(now, 1).wait.count();
+  EXPECT_EQ(now - warm_at, 20 * 100 * kMs);
+
+  config.wait = milliseconds(10);
+  cell.Reload(config);
+  now += 100 * kMs;
+  EXPECT_TRUE(cell.Decide(now, 1).allowed);
+  EXPECT_FALSE(cell.Decide(now, 1).allowed);
+}
+
 TEST(WarmUpTest, WaitsAsTheDescriptionInDoublesSays) {
   constexpr int64_t kRates[] = {1, 2, 5, 10, 100, 1000};
   for (uint64_t seed = 1; seed <= 60; ++seed) {
