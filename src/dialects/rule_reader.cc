@@ -283,6 +283,8 @@ constexpr KindOnly kKindOnly[] = {
     {"algorithm", kOfLimit, kLimitWord},
     {"buckets", kOfLimit, kLimitWord},
     {"wait", kOfLimit, kLimitWord},
+    {"warm_up", kOfLimit, kLimitWord},
+    {"cold_factor", kOfLimit, kLimitWord},
     {"count_refused", kOfLimit, kLimitWord},
     {"cost", kOfLimit, kLimitWord},
     {"lease", kOfLimit, kLimitWord},
@@ -293,10 +295,6 @@ constexpr KindOnly kKindOnly[] = {
     {"tag", kOfLimit | kOfConcurrency, kCountingWords},
     {"by", kOfLimit | kOfConcurrency | kOfBreaker, kKeyedWords},
     {"overrides", kOfLimit | kOfConcurrency, kCountingWords},
-    {"algorithm", false}, {"buckets", false},     {"wait", false},     {"count_refused", false},
-    {"warm_up", false},   {"cold_factor", false}, {"cost", false},     {"lease", false},
-    {"shards", false},    {"prefilter", false},   {"scope", true},     {"on_store_failure", true},
-    {"tag", true},        {"by", true},           {"overrides", true},
 };
 
 uint8_t BitOf(RuleKind kind) {

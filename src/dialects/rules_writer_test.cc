@@ -85,8 +85,7 @@ RuleSet EverythingSet() {
   errors.breaker.error_count = 12;
   RuleSet set;
   set.match = MatchMode::kMostSpecific;
-  set.rules = {limit, buckets, bucket, concurrency, access, slow, failing, errors};
-  set.rules = {limit, buckets, bucket, concurrency, access, warming};
+  set.rules = {limit, buckets, bucket, concurrency, access, slow, failing, errors, warming};
   set.dimensions = {
       {"tenant", "header:x-tenant-id", MissingPolicy::kShare, "default", true, true},
       {"user", "cookie:sid", MissingPolicy::kSkip, "", false, false},

@@ -15,8 +15,6 @@ Result<void> LoadOne(const rules::CompiledRule& compiled, Registry& registry, In
   loaded.compiled = &compiled;
   FG_ASSIGN_OR_RETURN(loaded.live, registry.Intern(compiled));
   if (!CountsUnits(compiled.rule.kind)) return {};
-  FG_ASSIGN_OR_RETURN(loaded.spec, registry.InternSpec(compiled, compiled.quota));
-  if (compiled.rule.kind == RuleKind::kAccess) return {};
   FG_ASSIGN_OR_RETURN(loaded.spec, registry.InternSpec(compiled, compiled.quota, now));
   loaded.overrides.reserve(compiled.overrides.size());
   for (const rules::Quota& quota : compiled.overrides) {
