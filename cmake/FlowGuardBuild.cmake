@@ -85,7 +85,7 @@ function(fg_test name)
     target_precompile_headers(${name} REUSE_FROM fg_test_headers)
   endif()
   if(NOT ARG_TIMEOUT)
-    set(ARG_TIMEOUT 120)
+    set(ARG_TIMEOUT 300)  # of builds with sanitizers on machines that do other work too
   endif()
   if(NOT ARG_COST)
     set(ARG_COST 0)

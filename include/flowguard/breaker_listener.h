@@ -18,7 +18,8 @@ enum class BreakerState : uint8_t {
 
 // One transition of one breaker.
 struct BreakerChange {
-  std::string_view rule;  // good for the call only
+  std::string_view rule;
+  uint64_t number = 0;  // which of the rule's breakers: 0, or of a rule with `by` one a key
   BreakerState from{};
   BreakerState to{};
   Instant at{};

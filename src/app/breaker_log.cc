@@ -11,6 +11,7 @@ void BreakerLog::OnBreaker(const BreakerChange& change) {
   const std::string counts =
       std::to_string(change.bad) + " of " + std::to_string(change.calls) + " calls were bad";
   std::string line = "breaker \"" + std::string(change.rule) + "\" ";
+  if (change.number != 0) line += "#" + std::to_string(change.number) + " ";
   switch (change.to) {
     case BreakerState::kOpen:
       line += change.from == BreakerState::kClosed ? "opened: " + counts
@@ -25,8 +26,9 @@ void BreakerLog::OnBreaker(const BreakerChange& change) {
       break;
   }
   if (change.missed > 0) line += " (" + std::to_string(change.missed) + " changes before not told)";
-  base::Log(change.to == BreakerState::kHalfOpen ? base::LogLevel::kInfo : base::LogLevel::kWarn,
-            line);
+  const bool tries = change.to == BreakerState::kHalfOpen ||
+                     (change.to == BreakerState::kOpen && change.calls == 0);
+  base::Log(tries ? base::LogLevel::kDebug : base::LogLevel::kWarn, line);
 }
 
 }  // namespace flowguard::app

@@ -67,7 +67,8 @@ BreakerAdmission Breaker::ProbeLocked(Instant now) noexcept {
   if (given == nullptr) {
     return {{}, Duration(turn_at_.load(std::memory_order_relaxed) - at)};
   }
-  *given = {Place::kOut, ++probes_ever_, at + spec_.open_for.count()};
+  const auto place = static_cast<uint64_t>(given - &*probes_.begin());
+  *given = {Place::kOut, ++probes_ever_ << kPlaceBits | place, at + spec_.open_for.count()};
   SetTurn();
   return {{PhaseOf(word_.load(std::memory_order_relaxed)), given->number}, {}};
 }
@@ -130,9 +131,10 @@ void Breaker::OpenBy(uint64_t phase, const CallCounts& counts, Instant now) noex
 void Breaker::SettleProbe(const BreakerTicket& ticket, CallMark mark, Instant now) noexcept {
   {
     base::MutexLock lock(mutex_);
-    Probe* const probe = FindProbe(ticket);
+    Probe* const probe = FindPlace(ticket);
     if (probe == nullptr) return;
     if (mark == CallMark::kNeutral) {
+      if (probe->number != ticket.probe) return;  // another has its place
       *probe = {};
       SetTurn();
       return;
@@ -156,8 +158,8 @@ void Breaker::GiveBack(BreakerTicket& ticket, Instant now) noexcept {
   if (!mine.is_probe()) return;
   {
     base::MutexLock lock(mutex_);
-    Probe* const probe = FindProbe(mine);
-    if (probe == nullptr) return;
+    Probe* const probe = FindPlace(mine);
+    if (probe == nullptr || probe->number != mine.probe) return;
     *probe = {};
     SetTurn();
     if (CountPlaces(Place::kFree) < spec_.probes) return;
@@ -166,12 +168,10 @@ void Breaker::GiveBack(BreakerTicket& ticket, Instant now) noexcept {
   Tell();
 }
 
-Breaker::Probe* Breaker::FindProbe(const BreakerTicket& ticket) noexcept {
+Breaker::Probe* Breaker::FindPlace(const BreakerTicket& ticket) noexcept {
   if (!InPhase(ticket.phase, BreakerState::kHalfOpen)) return nullptr;
-  for (Probe& probe : probes_) {
-    if (probe.place == Place::kOut && probe.number == ticket.probe) return &probe;
-  }
-  return nullptr;
+  Probe& probe = probes_[ticket.probe & ((1U << kPlaceBits) - 1)];
+  return probe.place == Place::kOut ? &probe : nullptr;
 }
 
 int Breaker::CountPlaces(Place place) const noexcept {

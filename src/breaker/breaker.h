@@ -25,8 +25,9 @@
 //       another when its probe has taken open_for.  A good probe keeps its place, a bad one
 //       ends the phase.  So N probes at most are out, N results at most are waited for, and
 //       from every half-open state a call can come in after open_for at the latest.
-//   (4) A probe settles by its number, which is never used twice: one whose place went to
-//       another, or whose phase is over, settles nothing.
+//   (4) A good or bad probe settles its place, once, whoever is out there by now: what takes
+//       longer than open_for is heard too.  One that says nothing frees its place only by its
+//       number, which is never used twice.  After the phase it settles nothing.
 //   (5) Who is refused waits at most open_for by its own `now`: a turn_at_ beyond that is
 //       from before the clock stepped back, and is moved.
 #pragma once
@@ -54,7 +55,7 @@ namespace flowguard::breaker {
 // the one they are given, and do nothing with a blank one.
 struct BreakerTicket {
   uint64_t phase = 0;  // 0: blank
-  uint64_t probe = 0;  // 0: an ordinary call
+  uint64_t probe = 0;  // 0: an ordinary call; else its number, and below its place
 
   [[nodiscard]] bool is_probe() const noexcept { return probe != 0; }
 };
@@ -139,6 +140,10 @@ class Breaker {
   static BreakerState StateOf(uint64_t word) noexcept {
     return static_cast<BreakerState>(word & 3);
   }
+  // The place of a probe in its ticket.
+  static constexpr int kPlaceBits = 8;
+  static_assert(base::kBreakerProbesMax <= 1 << kPlaceBits);
+
   static uint64_t PhaseOf(uint64_t word) noexcept { return word >> 2; }
   [[nodiscard]] bool InPhase(uint64_t phase, BreakerState state) const noexcept {
     return word_.load(std::memory_order_acquire) == (phase << 2 | static_cast<uint64_t>(state));
@@ -152,8 +157,9 @@ class Breaker {
 
   void SettleProbe(const BreakerTicket& ticket, CallMark mark, Instant now) noexcept;
   void OpenBy(uint64_t phase, const CallCounts& counts, Instant now) noexcept;
-  // Null: its phase is over, or its place went to another.
-  [[nodiscard]] Probe* FindProbe(const BreakerTicket& ticket) noexcept FG_REQUIRES(mutex_);
+  // The place of a probe, whoever is out there by now.  Null: its phase is over, or the
+  // place is settled or free.
+  [[nodiscard]] Probe* FindPlace(const BreakerTicket& ticket) noexcept FG_REQUIRES(mutex_);
   [[nodiscard]] int CountPlaces(Place place) const noexcept FG_REQUIRES(mutex_);
   // turn_at_ by the places.
   void SetTurn() noexcept FG_REQUIRES(mutex_);

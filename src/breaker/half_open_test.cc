@@ -98,10 +98,34 @@ TEST_F(HalfOpenTest, AProbeThatNeverSettlesIsReplacedAfterOpenFor) {
   EXPECT_TRUE(Enters(4'000));
   EXPECT_FALSE(Enters(4'000)) << "one place for one overdue probe";
   EXPECT_EQ(last_.retry_after, Ms(500));
-  Settle(0, 4'000, Outcome::kError);
-  EXPECT_EQ(state(), BreakerState::kHalfOpen) << "its place is another's";
+  Settle(0, 4'000, Outcome::kCancelled);
+  EXPECT_EQ(breaker_->RefusedFor(At(4'000)), Ms(500)) << "its place is another's";
   Settle(1, 4'000);
   Settle(2, 4'000);
+  EXPECT_EQ(state(), BreakerState::kClosed);
+}
+
+// Rules out: a breaker whose healthy calls take longer than open_for never closes, because
+// each probe is replaced before it is heard.
+TEST_F(HalfOpenTest, AReplacedProbeIsHeardForItsPlace) {
+  BuildOpen(1);
+  ASSERT_TRUE(Enters(2'000) && Enters(4'000));
+
+  Settle(0, 4'500);
+
+  EXPECT_EQ(state(), BreakerState::kClosed);
+  Settle(1, 5'000, Outcome::kError);
+  EXPECT_EQ(state(), BreakerState::kClosed) << "of a phase that is over";
+}
+
+TEST_F(HalfOpenTest, APlaceIsSettledOnce) {
+  BuildOpen(2);
+  ASSERT_TRUE(Enters(2'000) && Enters(2'000) && Enters(4'000) && Enters(4'000));
+
+  Settle(0, 4'500);
+  Settle(2, 4'500);
+  EXPECT_EQ(state(), BreakerState::kHalfOpen) << "two results of one place are one";
+  Settle(1, 4'500);
   EXPECT_EQ(state(), BreakerState::kClosed);
 }
 

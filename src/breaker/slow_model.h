@@ -19,6 +19,7 @@ class SlowModel {
   struct Ticket {
     int64_t phase = 0;
     int64_t probe = 0;
+    int place = 0;  // of the probe
   };
   struct Answer {
     bool admitted = false;
@@ -40,28 +41,33 @@ class SlowModel {
         needed_(spec.probe_successes == 0 ? spec.probes : spec.probe_successes) {}
 
   Answer Enter(int64_t now) {
-    if (state == BreakerState::kClosed) return {true, {phase_, 0}, 0};
+    if (state == BreakerState::kClosed) return {true, {phase_, 0, 0}, 0};
     if (state == BreakerState::kOpen) {
       until_ = std::min(until_, now + open_for_);
       if (until_ > now) return {false, {}, until_ - now};
-      good_ = 0;
+      good_.clear();
       out_.clear();
       Turn(BreakerState::kHalfOpen, BreakerReason::kOpenForOver, {});
     }
     std::sort(out_.begin(), out_.end());
-    const bool full = good_ + static_cast<int>(out_.size()) == spec_.probes;
+    const bool full = static_cast<int>(good_.size() + out_.size()) == spec_.probes;
     const int64_t wait = full ? out_.front().overdue_at - now : 0;
     if (wait > 0 && wait <= open_for_) return {false, {}, wait};
     for (Probe& probe : out_)
       probe.overdue_at = std::min(probe.overdue_at, now + open_for_);
     std::sort(out_.begin(), out_.end());
+    int place = 0;
     if (full) {
       if (wait > open_for_) return {false, {}, out_.front().overdue_at - now};
+      place = out_.front().place;
       out_.erase(out_.begin());
       ++replaced;
+    } else {
+      while (IsTaken(place))
+        ++place;
     }
-    out_.push_back({now + open_for_, ++probes_});
-    return {true, {phase_, probes_}, 0};
+    out_.push_back({now + open_for_, ++probes_, place});
+    return {true, {phase_, probes_, place}, 0};
   }
 
   void Settle(const Ticket& ticket, CallMark mark, int64_t now) {
@@ -73,19 +79,25 @@ class SlowModel {
       if (mark != CallMark::kNeutral) Count(mark == CallMark::kBad, now);
       return;
     }
-    if (!Remove(ticket)) return;
-    if (mark == CallMark::kNeutral) return;
+    if (mark == CallMark::kNeutral) {
+      Remove(ticket);
+      return;
+    }
+    const auto of_place = [&](const Probe& p) { return p.place == ticket.place; };
+    if (std::erase_if(out_, of_place) == 0) return;
+    const auto good = static_cast<int64_t>(good_.size());
     if (mark == CallMark::kBad) {
       until_ = now + open_for_;
-      Turn(BreakerState::kOpen, BreakerReason::kProbeBad, {good_ + 1, 1});
-    } else if (++good_ == needed_) {
-      Turn(BreakerState::kClosed, BreakerReason::kProbesGood, {good_, 0});
+      Turn(BreakerState::kOpen, BreakerReason::kProbeBad, {good + 1, 1});
+      return;
     }
+    good_.push_back(ticket.place);
+    if (good + 1 == needed_) Turn(BreakerState::kClosed, BreakerReason::kProbesGood, {needed_, 0});
   }
 
   void GiveBack(const Ticket& ticket) {
     if (ticket.phase != phase_ || ticket.probe == 0 || !Remove(ticket)) return;
-    if (good_ > 0 || !out_.empty()) return;
+    if (!good_.empty() || !out_.empty()) return;
     until_ = 0;
     Turn(BreakerState::kOpen, BreakerReason::kProbeGivenBack, {});
   }
@@ -108,6 +120,7 @@ class SlowModel {
   struct Probe {
     int64_t overdue_at;
     int64_t number;
+    int place;
     friend auto operator<=>(const Probe&, const Probe&) = default;
   };
 
@@ -147,6 +160,11 @@ class SlowModel {
     return counts.bad == counts.calls && !sentinels_errors;
   }
 
+  [[nodiscard]] bool IsTaken(int place) const {
+    return std::find(good_.begin(), good_.end(), place) != good_.end() ||
+           std::any_of(out_.begin(), out_.end(), [&](const Probe& p) { return p.place == place; });
+  }
+
   bool Remove(const Ticket& ticket) {
     return std::erase_if(out_, [&](const Probe& p) { return p.number == ticket.probe; }) > 0;
   }
@@ -167,7 +185,7 @@ class SlowModel {
   std::vector<Call> calls_;
   std::vector<Probe> out_;
   int64_t probes_ = 0;
-  int good_ = 0;
+  std::vector<int> good_;  // places
 };
 
 }  // namespace flowguard::breaker

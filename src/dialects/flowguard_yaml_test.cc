@@ -58,6 +58,7 @@ TEST(ParseRulesTest, BreakerOpensBySlowCallsOrErrors) {
   EXPECT_EQ(slow.breaker.probes, 3);
 
   EXPECT_EQ(RuleOf("breaker: {errors: {ratio: 1.0}}").breaker.error_ratio, 1.0);
+  EXPECT_EQ(RuleOf("breaker: {errors: {ratio: 33.3%}}").breaker.error_ratio, 0.333);
   EXPECT_EQ(RuleOf("breaker: {errors: {count: 0}}").breaker.error_count, 0);
 }
 

@@ -237,13 +237,16 @@ Read<Duration> ReadDuration(std::string_view text, DurationBounds bounds) {
 Read<double> ReadRatio(std::string_view text) {
   const bool percent = text.ends_with('%');
   const std::string_view number = percent ? text.substr(0, text.size() - 1) : text;
+  const bool plain = !number.empty() && IsDigit(number.front()) &&
+                     number.find_first_not_of("0123456789.") == std::string_view::npos;
+  // Divided by the reader of the number, so that 33.3% is 0.333 to the last bit.
+  const std::string whole = std::string(number) + (percent ? "e-2" : "");
   double value = 0;
-  const char* end = number.data() + number.size();
-  const auto [stop, error] = std::from_chars(number.data(), end, value, std::chars_format::fixed);
-  if (error != std::errc() || stop != end || number.empty() || !IsDigit(number.front())) {
+  const char* const end = whole.data() + whole.size();
+  const auto [stop, error] = std::from_chars(whole.data(), end, value);
+  if (!plain || error != std::errc() || stop != end) {
     return TextFault{0, Quote(text) + " is not a part of the whole; write 0.5 or 50%"};
   }
-  if (percent) value /= 100;
   if (value > 1) return TextFault{0, Quote(text) + " is above 1, the whole; write 0.5 or 50%"};
   return value;
 }

@@ -52,7 +52,10 @@ struct Hold {
   };
   const LiveRule* rule;
   const LiveSpec* spec;
-  base::Hash128 key;
+  union {  // by the kind of rule
+    base::Hash128 key;
+    breaker::Breaker* breaker;
+  };
   union {  // by state
     limit::Receipt receipt;
     breaker::BreakerTicket ticket;  // kCall
@@ -139,6 +142,7 @@ class Attempt {
   uint8_t hold_count_ = 0;
   uint8_t remote_count_ = 0;
   uint8_t due_count_ = 0;
+  bool breakers_ = false;  // some holds are of breakers
   uint16_t key_bytes_used_ = 0;
   int64_t request_cost_ = 0;
   Instant entered_at_{};

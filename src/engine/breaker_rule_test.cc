@@ -161,6 +161,7 @@ TEST_F(BreakerRuleTest, WhatALaterRuleRefusesGivesTheProbeBack) {
   Build({ErrorCountBreaker("b", 0), shared});
   const auto enter = [this](Attempt& attempt, TakeOutcome::Status status) {
     ASSERT_EQ(engine_->Begin(attempt, FakeRequest("r"), Mode::kEnter, now_), Step::kRemote);
+    EXPECT_EQ(CountersOf("b").breakers_half_open, 0u) << "no probe while a store is asked";
     TakeOutcome outcome;
     outcome.status = status;
     outcome.numbers.allowed = status == TakeOutcome::Status::kTaken;
@@ -244,6 +245,56 @@ TEST_F(BreakerRuleTest, DegradesInsteadOfRefusing) {
   EXPECT_EQ(CountersOf("b").breakers_open, 0u);
 }
 
+// An answer from here calls nothing, so it must not hold the probe of who would.
+TEST_F(BreakerRuleTest, AnAnswerThatDegradesTakesNoProbe) {
+  Rule cheap = LimitRule("cheap", 1, minutes(1));
+  cheap.degrade.enabled = true;
+  cheap.degrade.status = 200;
+  Build({ErrorCountBreaker("b", 0), cheap});
+  Break();
+  now_ += seconds(5);
+
+  Attempt attempt;
+  Enter(attempt, FakeRequest("r"));
+
+  EXPECT_TRUE(attempt.decision().degraded);
+  EXPECT_EQ(CountersOf("b").breakers_half_open, 0u);
+  engine_->Cancel(attempt, now_);
+}
+
+// Who knows when it was the callee's turn says how long it took.
+TEST_F(BreakerRuleTest, WhatIsToldBeforeTheEndCountsInItsPlace) {
+  Build({SlowBreaker("slow", milliseconds(100)), ConcurrencyRule("c", 1)});
+  Attempt download;
+  Enter(download, FakeRequest("r"));
+  engine_->TellBreakers(download, Outcome::kOk, milliseconds(5), now_);
+  now_ += seconds(30);
+  EXPECT_EQ(CountersOf("c").inflight, 1) << "the call goes on";
+  Settle(download);
+  EXPECT_EQ(CountersOf("slow").breakers_open, 0u);
+
+  Attempt hung;
+  Enter(hung, FakeRequest("r"));
+  engine_->TellBreakers(hung, Outcome::kCancelled, milliseconds(200), now_);
+  EXPECT_EQ(CountersOf("slow").breakers_open, 1u);
+  Settle(hung, Outcome::kCancelled);
+}
+
+TEST_F(BreakerRuleTest, ALookMakesNoBreaker) {
+  Rule rule = ErrorCountBreaker("b", 0);
+  rule.by = {"user"};
+  Build({rule});
+  for (size_t i = 0; i < base::kBreakersPerRuleMax; ++i) {
+    const std::string user = "u" + std::to_string(i);
+    EXPECT_THAT(Peek(FakeRequest("r", {{"user", user}})), IsAllowed());
+  }
+
+  ASSERT_TRUE(Call(Outcome::kError, {}, FakeRequest("r", {{"user", "late"}})));
+
+  EXPECT_TRUE(Call(Outcome::kOk, {}, FakeRequest("r", {{"user", "later"}}))) << "has its own";
+  EXPECT_THAT(Peek(FakeRequest("r", {{"user", "late"}})), IsRefusedBy("b", Reason::kBreaker));
+}
+
 TEST_F(BreakerRuleTest, EachKeyHasItsOwn) {
   Rule rule = ErrorCountBreaker("b", 0);
   rule.by = {"resource", "user"};
@@ -280,10 +331,44 @@ TEST_F(BreakerRuleTest, StateOutlivesAReloadOfOtherRules) {
   Load({LimitRule("new", 100, seconds(1)), ErrorCountBreaker("b", 0)});
   EXPECT_FALSE(Call());
 
-  Rule changed = ErrorCountBreaker("b", 0);
+  Rule reworded = ErrorCountBreaker("b", 0);
+  reworded.refuse.message = "back soon";
+  Load({reworded});
+  EXPECT_FALSE(Call()) << "how a refusal reads changes nothing";
+}
+
+TEST_F(BreakerRuleTest, OtherNumbersOrAnAbsenceStartANewOne) {
+  const Rule first = ErrorCountBreaker("b", 0);
+  Rule changed = first;
   changed.breaker.open_for = seconds(9);
+  Build({first});
+  Break();
+
   Load({changed});
   EXPECT_TRUE(Call()) << "a breaker with other numbers is a new one";
+  Load({first});
+  EXPECT_TRUE(Call()) << "and so is that of the old numbers, when they come back";
+  Break();
+  Load({LimitRule("else", 100, seconds(1))});
+  Load({first});
+  EXPECT_TRUE(Call()) << "as is one whose rule was away";
+  EXPECT_EQ(CountersOf("b").breaker_opened, 2u) << "what was counted stays counted";
+}
+
+// Rules out: a call that ends at a breaker which a reload has taken away.
+TEST_F(BreakerRuleTest, ACallEndsAtTheBreakerThatAdmittedIt) {
+  Build({ErrorCountBreaker("b", 0)});
+  Attempt out;
+  Enter(out, FakeRequest("r"));
+  Rule changed = ErrorCountBreaker("b", 0);
+  changed.breaker.probes = 2;
+  Load({changed});
+  Load({});
+
+  Settle(out, Outcome::kError);
+
+  Load({changed});
+  EXPECT_TRUE(Call());
 }
 
 class Recorder final : public BreakerListener {

@@ -3,7 +3,7 @@
 // The breakers of one rule: one, or one a key.
 //
 // Meant for few keys that matter (a method, a vendor, a region), not for clients: a key
-// has its breaker for as long as the rule is known.  Keys beyond kBreakersPerRuleMax
+// has its breaker for as long as the table lives.  Keys beyond kBreakersPerRuleMax
 // share the one of a rule without keys.
 //
 // Invariants
@@ -29,10 +29,10 @@ namespace flowguard::engine {
 // Threads: all methods from any thread, without a lock.
 class BreakerTable {
  public:
-  // `rule` and `listener` (may be null) outlive the table.
+  // `rule`, `listener` (may be null) and `opened`, a count of openings, outlive the table.
   // Requires: breaker::CheckSpec(spec).
   BreakerTable(const breaker::BreakerSpec& spec, bool keyed, std::string_view rule,
-               BreakerListener* listener);
+               BreakerListener* listener, std::atomic<uint64_t>& opened);
   ~BreakerTable();
   BreakerTable(const BreakerTable&) = delete;
   BreakerTable& operator=(const BreakerTable&) = delete;
@@ -42,11 +42,14 @@ class BreakerTable {
   // Requires: the rule has keys.
   // Cost:     a short search; an allocation the first time for a key.
   [[nodiscard]] breaker::Breaker& Of(const base::Hash128& key) noexcept;
+  // The same for who only looks: null for a key that Of was not asked for.
+  [[nodiscard]] breaker::Breaker* Find(const base::Hash128& key) noexcept;
 
   // How many are in this state now.  Cost: all places of a rule with keys.
   [[nodiscard]] size_t Count(breaker::BreakerState state) const noexcept;
 
-  // How often one of them opened, from closed or half-open.
+  // How often one of them opened by what its calls came to; those of the rule's earlier
+  // tables too.
   [[nodiscard]] uint64_t opened() const noexcept { return teller_.opened(); }
 
  private:
@@ -58,8 +61,8 @@ class BreakerTable {
   // Counts, and tells the listener what the breakers tell.
   class Teller final : public breaker::BreakerObserver {
    public:
-    Teller(std::string_view rule, BreakerListener* listener) noexcept
-        : rule_(rule), listener_(listener) {}
+    Teller(std::string_view rule, BreakerListener* listener, std::atomic<uint64_t>& opened) noexcept
+        : rule_(rule), listener_(listener), opened_(opened) {}
     void OnTransition(const breaker::BreakerEvent& event) override;
     [[nodiscard]] uint64_t opened() const noexcept {
       return opened_.load(std::memory_order_relaxed);
@@ -68,7 +71,7 @@ class BreakerTable {
    private:
     const std::string_view rule_;
     BreakerListener* const listener_;
-    std::atomic<uint64_t> opened_{0};
+    std::atomic<uint64_t>& opened_;
   };
 
   Teller teller_;

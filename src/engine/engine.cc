@@ -54,7 +54,7 @@ void Engine::Impl::Report(const Snapshot& snapshot) {
     account.kind = loaded.live->info.kind;
     account.shadow = loaded.live->info.shadow;
     account.loaded = true;
-    account.breakers = loaded.live->breakers.get();
+    account.breakers = loaded.breakers;
   }
   ++loads;
 }
@@ -151,6 +151,10 @@ Step Engine::Continue(Attempt& attempt, Instant now) noexcept {
 
 void Engine::Cancel(Attempt& attempt, Instant now) noexcept {
   Walk(impl_->ground, attempt, now).Cancel();
+}
+
+void Engine::TellBreakers(Attempt& attempt, Outcome outcome, Duration took, Instant now) noexcept {
+  Walk(impl_->ground, attempt, now).TellBreakers(outcome, took);
 }
 
 void Engine::Settle(Attempt& attempt, Outcome outcome, std::optional<int64_t> actual_cost,

@@ -11,8 +11,8 @@
 //   kDone with Verdict::kWait (mode kEnter) ─ timer ─► Continue ─► kDone
 //   any time: Cancel (gives back) · admitted: Settle (exactly once)
 //
-// Order of a decision: access, breakers that refuse, local limits, concurrency, breakers
-// that admit or give a probe, shared limits.  All or
+// Order of a decision: access, breakers that refuse, local limits, concurrency, shared
+// limits, breakers that admit or give a probe.  All or
 // nothing: what earlier rules took is given back when a later one refuses.
 //
 // Threads: Begin, Resume, Continue, Cancel and Settle from any thread, on
@@ -112,7 +112,7 @@ struct RuleCounters {
   // Breaker rules: how many of its breakers are not closed now.
   size_t breakers_open = 0;
   size_t breakers_half_open = 0;
-  uint64_t breaker_opened = 0;  // how often one of them opened, since the rule was changed last
+  uint64_t breaker_opened = 0;  // how often one of them opened
 };
 
 struct EngineCounters {
@@ -172,6 +172,10 @@ class Engine {
   // The request does not go: gives back everything that the attempt took.  No-op on
   // an idle attempt.
   void Cancel(Attempt& attempt, Instant now) noexcept;
+  // What was called has come to this, `took` after it was its turn: breakers hear of it
+  // now, and Settle tells them nothing more.  For calls that go on afterwards, or whose
+  // length is not the callee's doing.  No-op unless attempt.entered(), and the second time.
+  void TellBreakers(Attempt& attempt, Outcome outcome, Duration took, Instant now) noexcept;
   // The call ended.  No-op unless attempt.entered(), so the second of two settles
   // does nothing.
   void Settle(Attempt& attempt, Outcome outcome, std::optional<int64_t> actual_cost,

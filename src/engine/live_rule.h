@@ -17,7 +17,6 @@
 #include "flowguard/decision.h"
 #include "flowguard/rule.h"
 
-#include "engine/breaker_table.h"
 #include "limit/numbers.h"
 #include "limit/spec.h"
 #include "rules/compiled_rule.h"
@@ -68,8 +67,6 @@ struct LiveRule {
   // Shared rules, for the store: no overrides, and what `by` points to beside it.
   std::unique_ptr<const rules::CompiledRule> remote;
   std::unique_ptr<const std::vector<rules::Dimension>> remote_dimensions;
-  std::unique_ptr<BreakerTable> breakers;  // breaker rules
-  bool keyed = false;                      // by dimensions
   // The one cell of a rule without a key, if it is one word.
   SingleCell* single = nullptr;
 };

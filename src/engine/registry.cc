@@ -63,7 +63,6 @@ std::string TextOf(const rules::CompiledRule& compiled) {
       .Add(rule.concurrency)
       .Add(compiled.quota.identity);
   text.Add(compiled.by.empty());
-  if (rule.kind == RuleKind::kBreaker) AddBreaker(rule.breaker, text);
   if (compiled.remote()) {  // what ForStore shows
     text.Add(std::string_view(rule.on.resource)).Add(std::string_view(rule.on.route));
   }
@@ -149,7 +148,6 @@ Result<const LiveRule*> Registry::Intern(const rules::CompiledRule& compiled) {
   auto live = std::make_unique<LiveRule>();
   FG_ASSIGN_OR_RETURN(live->account, AccountOf(rule.name));
   live->info = rules::InfoOf(rule);
-  live->keyed = !compiled.by.empty();
   live->count_refused = rule.count_refused;
   live->has_cost = rule.cost != Cost{};
   live->reserve = rule.kind == RuleKind::kLimit ? rule.cost.reserve : 1;
@@ -163,16 +161,33 @@ Result<const LiveRule*> Registry::Intern(const rules::CompiledRule& compiled) {
     live->remote_dimensions = std::make_unique<const std::vector<rules::Dimension>>(std::move(own));
     live->remote = ForStore(compiled, &live->info, *live->remote_dimensions);
   }
-  if (rule.kind == RuleKind::kBreaker) {
-    live->breakers = std::make_unique<BreakerTable>(rules::BreakerSpecOf(rule.breaker), live->keyed,
-                                                    live->info.name, listener_);
-  }
   const bool one_word = rule.kind == RuleKind::kConcurrency ||
                         (rule.kind == RuleKind::kLimit && compiled.quota.spec->one_word());
   if (one_word && compiled.by.empty() && !compiled.remote()) {
     live->single = CellOf(compiled.quota.identity);
   }
   return rules_.emplace(std::move(text), std::move(live)).first->second.get();
+}
+
+Result<BreakerTable*> Registry::BreakersOf(const rules::CompiledRule& compiled) {
+  const Rule& rule = compiled.rule;
+  Text text;
+  AddBreaker(rule.breaker, text);
+  std::string numbers = text.Take();
+  FG_ASSIGN_OR_RETURN(const uint32_t account, AccountOf(rule.name));
+  std::unique_ptr<BreakerHome>& home = breakers_[compiled.quota.identity];
+  if (home == nullptr) home = std::make_unique<BreakerHome>();
+  const bool goes_on = home->table != nullptr && home->loaded_at + 1 >= load_;
+  if (!goes_on || home->numbers != numbers) {
+    if (old_breakers_.size() >= base::kRuleNamesEverMax) return TooMany(rule.name);
+    if (home->table != nullptr) old_breakers_.push_back(std::move(home->table));
+    home->table =
+        std::make_unique<BreakerTable>(rules::BreakerSpecOf(rule.breaker), !compiled.by.empty(),
+                                       names_[account], listener_, home->opened);
+    home->numbers = std::move(numbers);
+  }
+  home->loaded_at = load_;
+  return home->table.get();
 }
 
 Result<const LiveSpec*> Registry::InternSpec(const rules::CompiledRule& compiled,

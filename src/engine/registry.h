@@ -7,6 +7,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -17,6 +18,7 @@
 #include "flowguard/result.h"
 #include "flowguard/time.h"
 
+#include "engine/breaker_table.h"
 #include "engine/live_rule.h"
 
 namespace flowguard::engine {
@@ -30,6 +32,11 @@ class Registry {
 
   // Errors: kResourceExhausted beyond kRuleNamesEverMax.
   Result<const LiveRule*> Intern(const rules::CompiledRule& rule);
+  // A load begins: what the one before did not ask for is gone from the rules.
+  void BeginLoad() noexcept { ++load_; }
+  // The breakers of a breaker rule: those that it had, with their state, if the load before
+  // had them by the same numbers; else new ones.
+  Result<BreakerTable*> BreakersOf(const rules::CompiledRule& rule);
   // `now`: when cells of an identity that was not loaded before come to be.
   Result<const LiveSpec*> InternSpec(const rules::CompiledRule& rule, const rules::Quota& quota,
                                      Instant now);
@@ -45,6 +52,14 @@ class Registry {
     std::array<uint64_t, Shapes::kMax> loaded_at{};  // by the count of calls
   };
 
+  // Of one identity.
+  struct BreakerHome {
+    std::string numbers;
+    std::unique_ptr<BreakerTable> table;
+    uint64_t loaded_at = 0;
+    std::atomic<uint64_t> opened{0};  // by all that it ever had
+  };
+
   Result<uint32_t> AccountOf(const std::string& name);
   SingleCell* CellOf(uint64_t identity);
   // Puts `spec` among the shapes of `identity`, in the place of the one that was
@@ -57,6 +72,9 @@ class Registry {
   std::unordered_map<std::string, std::unique_ptr<const LiveRule>> rules_;
   Specs specs_;
   std::unordered_map<uint64_t, std::unique_ptr<SingleCell>> cells_;
+  std::unordered_map<uint64_t, std::unique_ptr<BreakerHome>> breakers_;
+  std::vector<std::unique_ptr<BreakerTable>> old_breakers_;  // calls may still end at them
+  uint64_t load_ = 0;
   std::unordered_map<uint64_t, std::unique_ptr<LoadedShapes>> shapes_;
   uint64_t shapes_added_ = 0;
   std::unordered_map<uint64_t, Instant> starts_;  // by identity, where that matters

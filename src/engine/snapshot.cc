@@ -14,6 +14,9 @@ Result<void> LoadOne(const rules::CompiledRule& compiled, Registry& registry, In
                      LoadedRule& loaded) {
   loaded.compiled = &compiled;
   FG_ASSIGN_OR_RETURN(loaded.live, registry.Intern(compiled));
+  if (compiled.rule.kind == RuleKind::kBreaker) {
+    FG_ASSIGN_OR_RETURN(loaded.breakers, registry.BreakersOf(compiled));
+  }
   if (!CountsUnits(compiled.rule.kind)) return {};
   FG_ASSIGN_OR_RETURN(loaded.spec, registry.InternSpec(compiled, compiled.quota, now));
   loaded.overrides.reserve(compiled.overrides.size());
@@ -40,6 +43,7 @@ std::vector<std::string> MarksOf(const RuleSet& set) {
 
 Result<std::unique_ptr<const Snapshot>> Snapshot::Make(const RuleSet& set, rules::RuleTable table,
                                                        Registry& registry, Instant now) {
+  registry.BeginLoad();
   auto snapshot = std::make_unique<Snapshot>();
   snapshot->set = set;
   snapshot->marks = MarksOf(set);

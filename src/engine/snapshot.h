@@ -24,6 +24,7 @@ struct LoadedRule {
   const rules::CompiledRule* compiled = nullptr;
   const LiveRule* live = nullptr;
   const LiveSpec* spec = nullptr;
+  BreakerTable* breakers = nullptr;  // breaker rules
   std::unordered_map<const rules::Quota*, const LiveSpec*> overrides;
 };
 

@@ -88,11 +88,6 @@ void Walk::RefuseCost() noexcept {
         break;
     }
   }
-  // A request that has to wait is asked again when it goes.
-  if (breakers_ && refused_by_ == nullptr && attempt_.decision_.wait == Duration::zero())
-      [[unlikely]] {
-    EnterBreakers();
-  }
   if (refused_by_ == nullptr && attempt_.remote_count_ > 0) {
     attempt_.phase_ = Attempt::Phase::kRemote;
     return Step::kRemote;
@@ -350,6 +345,9 @@ void Walk::Report(const LiveRule& rule, const LiveSpec* spec, const Numbers& num
 
 Step Walk::Finish() noexcept {
   attempt_.phase_ = Attempt::Phase::kIdle;
+  if (attempt_.breakers_) [[unlikely]] {
+    EnterBreakers();
+  }
   if (refused_by_ != nullptr) return FinishRefused();
   if (attempt_.decision_.wait > Duration::zero()) [[unlikely]] {
     return FinishWaiting();

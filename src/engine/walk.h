@@ -57,6 +57,7 @@ class Walk {
   Step Continue() noexcept;
   void Cancel() noexcept;
   void Settle(Outcome outcome, std::optional<int64_t> actual_cost) noexcept;
+  void TellBreakers(Outcome outcome, Duration took) noexcept;
 
  private:
   // Kept out of Begin, which takes everything else into one function: what is off the
@@ -71,7 +72,6 @@ class Walk {
   [[gnu::noinline]] void Breaks(const LoadedRule& loaded, const Meeting& met) noexcept;
   [[gnu::noinline]] void EnterBreakers() noexcept;
   void RefusedByBreaker(Hold& hold, Duration retry_after) noexcept;
-  [[nodiscard]] static breaker::Breaker& BreakerOf(const Hold& hold) noexcept;
   void Answered(Hold& hold, const TakeOutcome& outcome) noexcept;
   void NotAnswered(Hold& hold) noexcept;
   void TakeShareOfSlots(Hold& hold) noexcept;
@@ -126,7 +126,6 @@ class Walk {
   Instant now_;
   size_t slot_;
   bool as_enforced_ = false;
-  bool breakers_ = false;                 // some are to be entered
   const LiveRule* refused_by_ = nullptr;  // the rule that the answer names
   std::optional<limit::AnySpec> share_;   // what CellOf points to
 };
@@ -154,6 +153,7 @@ inline void Walk::Start(Mode mode, const RequestView& request) noexcept {
   attempt_.store_time_us_ = 0;
   attempt_.wait_max_ = request.wait_max;
   attempt_.wait_rule_ = nullptr;
+  attempt_.breakers_ = false;
 }
 
 }  // namespace flowguard::engine

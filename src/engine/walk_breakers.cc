@@ -1,18 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Breaker rules on a walk.  A breaker is asked twice: first whether it refuses, before
-// anything is taken; and when all local rules let the request pass, it admits the call or
-// gives it a probe.  So no probe is spent on a request that something else refuses.
-#include "base/check.h"
+// anything is taken; and when all other rules let the request go, those of a store too, it
+// admits the call or gives it a probe.  So no probe is held by a request that does not go.
+#include <new>
+
 #include "engine/walk.h"
 
 namespace flowguard::engine {
 
 void Walk::Breaks(const LoadedRule& loaded, const Meeting& met) noexcept {
   const LiveRule& rule = *loaded.live;
+  BreakerTable& table = *loaded.breakers;
+  breaker::Breaker* breaker = &table.shared();
+  if (!loaded.compiled->by.empty()) {
+    RequestKey<rules::KeyHash> key;
+    if (!MakeKey(loaded, met, ground_.seed, key)) return;
+    breaker = peek() ? table.Find(key.key.Hash()) : &table.Of(key.key.Hash());
+    if (breaker == nullptr) return;  // never met yet, and closed
+  }
   Hold hold{.rule = &rule,
             .spec = nullptr,
-            .key = {},
+            .breaker = breaker,
             .receipt = {},
             .cost = 0,
             .state = Hold::State::kCallLater,
@@ -20,12 +29,7 @@ void Walk::Breaks(const LoadedRule& loaded, const Meeting& met) noexcept {
             .settles = false,
             .waits = false,
             .remote = 0};
-  if (!loaded.compiled->by.empty()) {
-    RequestKey<rules::KeyHash> key;
-    if (!MakeKey(loaded, met, ground_.seed, key)) return;
-    hold.key = key.key.Hash();
-  }
-  const Duration refused_for = BreakerOf(hold).RefusedFor(now_);
+  const Duration refused_for = breaker->RefusedFor(now_);
   if (refused_for > Duration::zero()) {
     RefusedByBreaker(hold, refused_for);
     if (hold.state != Hold::State::kDegraded) return;
@@ -33,16 +37,21 @@ void Walk::Breaks(const LoadedRule& loaded, const Meeting& met) noexcept {
     hold.state = Hold::State::kNone;  // nobody will tell how the call ended
   }
   if (peek() || refused_by_ != nullptr) return;
-  breakers_ |= hold.state == Hold::State::kCallLater;
+  attempt_.breakers_ |= hold.state == Hold::State::kCallLater;
   AddHold(rule, nullptr, 0) = hold;
 }
 
+// Not yet for a request that has to wait: it is asked again when it goes.  Nor for one that
+// is answered here, by a rule that degrades: it calls nothing.
 void Walk::EnterBreakers() noexcept {
+  const Decision& decision = attempt_.decision_;
+  if (decision.wait > Duration::zero()) return;
+  if (decision.degraded && decision.rule->degrade.status != 0) return;
   for (Hold& hold : holds()) {
     if (hold.state != Hold::State::kCallLater || refused_by_ != nullptr) continue;
-    breaker::BreakerAdmission admission = BreakerOf(hold).TryEnter(now_);
+    const breaker::BreakerAdmission admission = hold.breaker->TryEnter(now_);
     if (admission.admitted()) {
-      hold.ticket = admission.ticket;
+      new (&hold.ticket) breaker::BreakerTicket(admission.ticket);
       hold.state = Hold::State::kCall;
     } else {
       RefusedByBreaker(hold, admission.retry_after);
@@ -50,15 +59,19 @@ void Walk::EnterBreakers() noexcept {
   }
 }
 
+void Walk::TellBreakers(Outcome outcome, Duration took) noexcept {
+  if (!attempt_.entered() || !attempt_.breakers_) return;
+  for (Hold& hold : holds()) {
+    if (hold.state != Hold::State::kCall) continue;
+    hold.breaker->Settle(hold.ticket, outcome, took, now_);
+    hold.state = Hold::State::kNone;
+  }
+}
+
 void Walk::RefusedByBreaker(Hold& hold, Duration retry_after) noexcept {
   limit::Numbers numbers;
   numbers.retry_after = retry_after;
   hold.state = Refused(*hold.rule, nullptr, numbers, Reason::kBreaker);
-}
-
-breaker::Breaker& Walk::BreakerOf(const Hold& hold) noexcept {
-  BreakerTable& table = *hold.rule->breakers;
-  return hold.rule->keyed ? table.Of(hold.key) : table.shared();
 }
 
 }  // namespace flowguard::engine

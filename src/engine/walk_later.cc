@@ -177,10 +177,6 @@ Step Walk::FinishWaiting() noexcept {
   if (attempt_.mode_ == Mode::kEnter) {
     for (Hold& hold : holds()) {
       if (hold.state == Hold::State::kSlot) Leave(hold, Hold::State::kSlotLater);
-      if (hold.state == Hold::State::kCall) {
-        BreakerOf(hold).GiveBack(hold.ticket, now_);
-        hold.state = Hold::State::kCallLater;
-      }
     }
     attempt_.phase_ = Attempt::Phase::kWaiting;
     return Step::kDone;
@@ -208,7 +204,7 @@ Step Walk::Continue() noexcept {
     }
   }
   decision.wait = Duration::zero();
-  if (refused_by_ == nullptr) EnterBreakers();
+  if (attempt_.breakers_) EnterBreakers();
   if (refused_by_ != nullptr) return Finish();
   decision.verdict = Verdict::kAllow;
   Admit();
@@ -232,7 +228,7 @@ void Walk::Settle(Outcome outcome, std::optional<int64_t> actual_cost) noexcept 
     if (hold.state == Hold::State::kSlot) {
       Leave(hold, Hold::State::kNone);
     } else if (hold.state == Hold::State::kCall) {
-      BreakerOf(hold).Settle(hold.ticket, outcome, now_ - attempt_.entered_at_, now_);
+      hold.breaker->Settle(hold.ticket, outcome, now_ - attempt_.entered_at_, now_);
     } else if (hold.state == Hold::State::kRemote && IsSlot(hold)) {
       Release(hold);
     } else if (hold.settles && (hold.actual >= 0 || actual_cost)) {
@@ -268,7 +264,7 @@ void Walk::Undo(bool refused) noexcept {
         Leave(hold, Hold::State::kNone);
         break;
       case Hold::State::kCall:
-        BreakerOf(hold).GiveBack(hold.ticket, now_);
+        hold.breaker->GiveBack(hold.ticket, now_);
         break;
       case Hold::State::kRemote:
         IsSlot(hold) ? Release(hold) : AddDue(hold, hold.receipt, 0);

@@ -150,8 +150,9 @@ size_t OpenEntries::Expire(Instant now) {
     }
     counters_.expired += due.size();
   }
+  // Nobody told how these calls ended, which says nothing of what was called.
   for (Open& entry : due)
-    Settle(std::move(entry), Outcome::kCancelled, std::nullopt, now);
+    Settle(std::move(entry), Outcome::kIgnoredError, std::nullopt, now);
   return due.size();
 }
 
@@ -166,7 +167,7 @@ void OpenEntries::SettleOwing(const StoreDues& dues, Instant now) {
     }
   }
   for (Open& entry : owing)
-    Settle(std::move(entry), Outcome::kCancelled, std::nullopt, now);
+    Settle(std::move(entry), Outcome::kIgnoredError, std::nullopt, now);
 }
 
 OpenEntriesCounters OpenEntries::Counters() const {

@@ -118,6 +118,7 @@ void ProxyExchange::Forward(const wire::RequestHead& head) noexcept {
   }
   request_.Release();
   request_.Append(session_->server().buffers(), text);
+  asked_at_ = gateway_.loop_.Now();
   Connect(false);
 }
 
@@ -219,7 +220,7 @@ void ProxyExchange::Connect(bool fresh) noexcept {
     // An address that fails at once has always the fewest requests in flight: unless it
     // is left out, every request goes there first.
     if (!acquired.shortage) gateway_.pool_.ReportFailure(acquired.endpoint);
-    return Fail(Failure::kConnect);
+    return Fail(Failure::kConnect, acquired.shortage);
   }
   if (upstream_->connected()) return SendRequest();
   Bump<uint64_t>(gateway_.counters_.upstream_connects);
@@ -280,6 +281,7 @@ size_t ProxyExchange::OnBody(std::string_view raw, bool last) noexcept {
 // the request comes behind that.
 void ProxyExchange::OnTaken(size_t bytes, bool whole, bool last) noexcept {
   const bool was_blocked = std::exchange(send_blocked_, !whole);
+  if (whole) asked_at_ = gateway_.loop_.Now();
   if (whole) return last ? ArmResponseTimeout() : upstream_->DisarmTimeout();
   // The client's clock stands still meanwhile: an upstream that stops reading would
   // hold the client, the connection and its place without end.
@@ -356,6 +358,7 @@ void ProxyExchange::OnClientGone() noexcept {
       Settle(Outcome::kOk);
       break;
     default:
+      TellBreakers(Outcome::kCancelled);
       Settle(Outcome::kCancelled);
   }
   DropUpstream(false);
@@ -402,13 +405,14 @@ bool ProxyExchange::CanRetry(Failure failure, bool reused) const noexcept {
   return failure == Failure::kReset && reused && (sent_ == 0 || IsIdempotent(method_));
 }
 
-void ProxyExchange::Fail(Failure failure) noexcept {
+void ProxyExchange::Fail(Failure failure, bool ours) noexcept {
   const bool reused = upstream_ != nullptr && upstream_->reused();
   // A kept connection that died while nobody used it is nobody's fault.
   const bool stale = failure == Failure::kReset && reused && !heard_;
   if (!stale) CountFailure(failure);
   if (!stale && upstream_ != nullptr) gateway_.pool_.ReportFailure(upstream_->endpoint());
   const bool retry = CanRetry(failure, reused);
+  if (!retry) TellBreakers(ours ? Outcome::kIgnoredError : Outcome::kError);
   DropUpstream(false);
   if (retry) {
     Bump<uint64_t>(gateway_.counters_.upstream_retries);
@@ -439,6 +443,14 @@ void ProxyExchange::Settle(Outcome outcome) noexcept {
   Bump<int64_t>(gateway_.counters_.in_flight, -1);
   gateway_.engine_.Settle(attempt_, outcome, std::nullopt, gateway_.loop_.Now());
   PassDues();
+}
+
+void ProxyExchange::TellBreakers(Outcome outcome) noexcept {
+  if (!admitted_) return;
+  const Instant now = gateway_.loop_.Now();
+  const bool waits = stage_ == Stage::kConnecting || WaitsForUpstream();
+  const Duration took = waits ? now - asked_at_ : Duration::zero();
+  gateway_.engine_.TellBreakers(attempt_, outcome, took, now);
 }
 
 void ProxyExchange::DropUpstream(bool reusable) noexcept {

@@ -139,10 +139,14 @@ class ProxyExchange final : public UpstreamUser {
   void ArmTunnelTimeout() noexcept;
 
   // ends
-  void Fail(Failure failure) noexcept;
+  // `ours`: the upstream has no part in it.
+  void Fail(Failure failure, bool ours = false) noexcept;
   void CountFailure(Failure failure) noexcept;
   [[nodiscard]] bool CanRetry(Failure failure, bool reused) const noexcept;
   void Settle(Outcome outcome) noexcept;
+  // What the upstream has come to, with the time that it alone took: what the client takes
+  // for its body, or for the answer's, is not the upstream's doing.
+  void TellBreakers(Outcome outcome) noexcept;
   void DropUpstream(bool reusable) noexcept;
   void Finish() noexcept;
 
@@ -164,6 +168,7 @@ class ProxyExchange final : public UpstreamUser {
   bool admitted_ = false;      // counted as in flight
   bool given_up_ = false;      // the store was told that nobody waits
   Instant decided_at_{};       // of the answer that the engine gave last
+  Instant asked_at_{};         // since when it is the upstream's turn, where it is
   wire::BodyFraming framing_ = wire::BodyFraming::kNone;
   wire::ChunkedDecoder chunked_;
   uint64_t left_ = 0;      // kLength: bytes of the answer's body to come

@@ -156,6 +156,7 @@ void ProxyExchange::PassHead(const wire::ResponseHead& head, std::string_view re
   head_done_ = true;
   if (WaitsForUpstream()) ArmResponseTimeout();
   server_error_ = head.status >= 500;
+  TellBreakers(server_error_ ? Outcome::kError : Outcome::kOk);
   framing_ = head.body;
   left_ = head.content_length;
   chunked_.Reset();
@@ -313,6 +314,7 @@ void ProxyExchange::BeginTunnel(const wire::ResponseHead& head, std::string_view
   out.End();
   if (!out.ok()) return Fail(Failure::kGarbage);
   head_done_ = true;
+  TellBreakers(Outcome::kOk);
   stage_ = Stage::kTunnel;
   ArmTunnelTimeout();
   const uint64_t use = ticket_;
