@@ -2,8 +2,6 @@
 #include "engine/registry.h"
 
 #include <algorithm>
-#include <bit>
-#include <optional>
 #include <type_traits>
 #include <utility>
 
@@ -38,15 +36,6 @@ class Text {
 void AddConfig(const limit::Config& config, Text& text) {
   text.Add(config.rate.limit).Add(config.rate.window).Add(config.burst).Add(config.buckets);
   text.Add(config.wait).Add(config.max_debt).Add(config.warm_up).Add(config.cold_factor);
-}
-
-void AddBreaker(const BreakerRule& breaker, Text& text) {
-  const auto bits = [](const std::optional<double>& ratio) {
-    return ratio ? std::bit_cast<int64_t>(*ratio) : int64_t{-1};  // -1: no number between 0 and 1
-  };
-  text.Add(bits(breaker.slow_ratio)).Add(bits(breaker.error_ratio));
-  text.Add(breaker.error_count.value_or(-1)).Add(breaker.slow_over).Add(breaker.min_calls);
-  text.Add(breaker.window).Add(breaker.open_for).Add(breaker.probes);
 }
 
 std::string TextOf(const rules::CompiledRule& compiled) {
@@ -171,20 +160,17 @@ Result<const LiveRule*> Registry::Intern(const rules::CompiledRule& compiled) {
 
 Result<BreakerTable*> Registry::BreakersOf(const rules::CompiledRule& compiled) {
   const Rule& rule = compiled.rule;
-  Text text;
-  AddBreaker(rule.breaker, text);
-  std::string numbers = text.Take();
   FG_ASSIGN_OR_RETURN(const uint32_t account, AccountOf(rule.name));
   std::unique_ptr<BreakerHome>& home = breakers_[compiled.quota.identity];
   if (home == nullptr) home = std::make_unique<BreakerHome>();
   const bool goes_on = home->table != nullptr && home->loaded_at + 1 >= load_;
-  if (!goes_on || home->numbers != numbers) {
+  if (!goes_on || home->numbers != rule.breaker) {
     if (old_breakers_.size() >= base::kRuleNamesEverMax) return TooMany(rule.name);
     if (home->table != nullptr) old_breakers_.push_back(std::move(home->table));
     home->table =
         std::make_unique<BreakerTable>(rules::BreakerSpecOf(rule.breaker), !compiled.by.empty(),
                                        names_[account], listener_, home->opened);
-    home->numbers = std::move(numbers);
+    home->numbers = rule.breaker;
   }
   home->loaded_at = load_;
   return home->table.get();
