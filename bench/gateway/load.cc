@@ -8,7 +8,7 @@
 //           [--keys N] [--sources N] [--depth D] [--stamps FILE] [--header "A: b"]
 //
 // --keys N     each request carries ?k=<one of N keys>, uniformly at random
-// --order seq  the keys one after the other instead
+// --order seq  the keys one after the other instead, from --first on
 // --idle N     opens N more connections and leaves them idle
 // --sources N  connection i comes from the loopback address 127.1.x.y number i
 // --stamps F   writes "source status stamp store-stamp" for each answer that carries a
@@ -62,6 +62,7 @@ struct Options {
   int depth = 1;
   int idle = 0;
   bool sequential = false;
+  uint64_t first_key = 0;
   std::string stamps;
   std::string answers;
   bool sleeps = false;
@@ -153,7 +154,7 @@ class Load {
   uint64_t bytes_ = 0;
   uint64_t issued_ = 0;
   uint64_t random_ = 88172645463325252ULL;
-  uint64_t next_key_ = 0;
+  uint64_t next_key_ = options_.first_key;
   int epoll_ = -1;
   std::FILE* stamps_ = nullptr;
   std::FILE* answers_ = nullptr;
@@ -426,6 +427,8 @@ int main(int argc, char** argv) {
       options.idle = std::atoi(value);
     else if (name == "--order")
       options.sequential = std::string_view(value) == "seq";
+    else if (name == "--first")
+      options.first_key = std::strtoull(value, nullptr, 10);
     else if (name == "--stamps")
       options.stamps = value;
     else if (name == "--answers")

@@ -186,6 +186,10 @@ Result<Node> ParseJson(std::string_view text, std::string_view name) {
   if (text.find_first_not_of(" \t\r\n") == std::string_view::npos) {
     return Error::InvalidArgument(Place(name, {}) + ": the text is empty");
   }
+  // The library would skip a second mark, which is no filler of JSON.
+  if (WithoutByteOrderMark(text).size() != text.size()) {
+    return Error::InvalidArgument(Place(name, {}) + ": not JSON: a second byte order mark");
+  }
   // The library takes NUL for the end of the text, and would not look at what follows.
   const size_t nul = text.find('\0');
   if (nul != std::string_view::npos) {

@@ -83,6 +83,16 @@ TEST(JsonTest, NothingHidesBehindANulByte) {
   EXPECT_EQ(ErrorOf("[\"\\u0000\"]"), "ok");
 }
 
+TEST(JsonTest, OneByteOrderMarkIsSkippedASecondRefused) {
+  EXPECT_TRUE(ParseJson("\xEF\xBB\xBF"
+                        "9",
+                        "f")
+                  .ok());
+  EXPECT_EQ(ErrorOf("\xEF\xBB\xBF\xEF\xBB\xBF"
+                    "9"),
+            "body:1:1: not JSON: a second byte order mark");
+}
+
 TEST(JsonTest, NumberOutOfEveryRangeIsAnErrorNotACrash) {
   EXPECT_EQ(ErrorOf("[1e999999]").substr(0, 5), "body:");
 }
