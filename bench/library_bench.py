@@ -75,6 +75,8 @@ def run(report, options):
     against("limiter-1-thread/guava", "limiter-1", "guava-1", 3.3)
     against("limiter-2-threads/guava", "limiter-2", "guava-2", 2.5)
     against("limiter-given-now/guava", "limiter-now", "guava-1", 8.0)
+    report.note(f"guava-1 / (one clock read + one compare-and-swap): {ns['guava-1'] / ns['clock+cas']:.2f}, "
+                "the ceiling of limiter-1-thread here")
     against("keyed-10M-1-thread/absl", "keyed-1", "absl-1", 1.6)
     against("keyed-10M-2-threads/absl", "keyed-2", "absl-2", 1.5)
     against("keyed-10M-batched/absl", "batch-1", "absl-1", 2.0)

@@ -33,6 +33,21 @@ int64_t Ns(Instant instant) noexcept {
   return clock == nullptr ? base::SystemNow() : clock->Now();
 }
 
+// A thread that lost the word leaves its line to the winner for a while: two threads that
+// ask without end then move it once in many decisions instead of once in each, which
+// halves what either pays.  About half a microsecond.
+[[gnu::noinline, gnu::cold]] int64_t AfterLostRace(const std::atomic<int64_t>& word) noexcept {
+  constexpr int kPauses = 16;
+  for (int i = 0; i < kPauses; ++i) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    asm volatile("yield");
+#endif
+  }
+  return word.load(std::memory_order_relaxed);
+}
+
 }  // namespace
 
 struct Limiter::Smooth {
@@ -107,8 +122,6 @@ void Limiter::SleepUntil(Instant until) const noexcept {
 }
 
 bool Limiter::TryAcquire(int64_t cost) noexcept {
-  // The word is fetched while the clock is read.
-  __builtin_prefetch(&tat_ns_, /*rw=*/1, /*locality=*/3);
   return Take(ReadClock(clock_), cost);
 }
 
@@ -128,6 +141,7 @@ inline bool Limiter::Take(Instant now, int64_t cost) noexcept {
     const int64_t after_ns = std::max(tat_ns, now_ns) + taken_ns;
     if (after_ns - now_ns > capacity_ns_) return Refuse(tat_ns, now_ns, cost);
     if (tat_ns_.compare_exchange_weak(tat_ns, after_ns, std::memory_order_relaxed)) return true;
+    tat_ns = AfterLostRace(tat_ns_);
   }
 }
 
