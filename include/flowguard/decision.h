@@ -52,6 +52,7 @@ enum class Reason : uint8_t {
   kInvalidCost,       // negative, or above what a rule can ever grant
   kOverload,          // too many waiting already
   kBreaker,           // the breaker is open, or its probes are under way
+  kSystem,            // the process carries more than a system rule allows
 };
 
 // What a client is told of the rule that decided.

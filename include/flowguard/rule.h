@@ -31,7 +31,7 @@ enum class Algorithm : uint8_t {
   kWarmUpWindow,  // Sentinel's warm-up
 };
 
-enum class RuleKind : uint8_t { kLimit, kConcurrency, kAccess, kBreaker };
+enum class RuleKind : uint8_t { kLimit, kConcurrency, kAccess, kBreaker, kSystem };
 
 // Rules of these kinds have a number of units that is left.
 [[nodiscard]] constexpr bool CountsUnits(RuleKind kind) noexcept {
@@ -52,13 +52,29 @@ struct Rate {
   friend bool operator==(const Rate&, const Rate&) = default;
 };
 
-// What a request is about.  Both empty: every request.
+// Values of one dimension.  A value matches exactly, as a CIDR block (dimension ip; the
+// whole address is compared), or by a trailing '*'.
+struct ValuesOf {
+  std::string dimension;
+  std::vector<std::string> values;
+
+  friend bool operator==(const ValuesOf&, const ValuesOf&) = default;
+};
+
+// What a request is about.  All empty: every request.
 struct Target {
   // "order:create", "order:*" (prefix), or empty.
   std::string resource;
+  // RE2 syntax, matched against the whole resource; or empty.
+  std::string resource_regex;
   // "POST /orders/{id}", "/partner/**", "GET|HEAD /a/*", or empty.  `*` stands for
   // one segment, `**` (last) for any number of them, none included.
   std::string route;
+  // Of the requests above, those whose value is listed under each of `only` (the name of
+  // a caller: Sentinel's limitApp), and under none of `except`.  A request without the
+  // dimension, and whose dimension has no shared value, is on no list.
+  std::vector<ValuesOf> only;
+  std::vector<ValuesOf> except;
 
   friend bool operator==(const Target&, const Target&) = default;
 };
@@ -100,7 +116,7 @@ enum class RefuseBody : uint8_t { kProblem, kUnified, kText };
 
 // How a refusal looks to a client.
 struct Refuse {
-  int status = 0;  // 0: by kind (limit 429, concurrency and breaker 503, access 403)
+  int status = 0;  // 0: by kind (limit 429, access 403, the others 503)
   std::string message;
   std::vector<std::pair<std::string, std::string>> headers;
   std::optional<RefuseBody> body;  // unset: as the server is configured
@@ -122,15 +138,9 @@ struct Degrade {
   friend bool operator==(const Degrade&, const Degrade&) = default;
 };
 
-// Lists of allowed and denied values by dimension.  A value matches exactly, as a
-// CIDR block (dimension ip; the whole address is compared), or by a trailing '*'.  deny
-// wins; with an allow list, what is not on it is refused.
-struct AccessList {
-  std::string dimension;
-  std::vector<std::string> values;
-
-  friend bool operator==(const AccessList&, const AccessList&) = default;
-};
+// Lists of allowed and denied values by dimension.  deny wins; with an allow list, what
+// is not on it is refused.
+using AccessList = ValuesOf;
 
 // When a breaker opens, and how it closes again.  One of the conditions is set.  They look
 // at the calls that ended within `window`, once there are `min_calls` of them.
@@ -145,6 +155,18 @@ struct BreakerRule {
   int probes = 1;  // calls let through at once to try; that many successes in a row close it
 
   friend bool operator==(const BreakerRule&, const BreakerRule&) = default;
+};
+
+// The most that a process may carry; what is unset is not looked at.  While one of them
+// is exceeded, requests that the rule meets are refused.
+struct SystemRule {
+  std::optional<double> load;       // 1-minute load average
+  std::optional<double> cpu;        // busy part of the processors it may use, 0..1
+  std::optional<Duration> avg_rt;   // mean response time of the last second
+  std::optional<int64_t> inflight;  // requests in progress
+  std::optional<int64_t> qps;       // requests admitted in the last second
+
+  friend bool operator==(const SystemRule&, const SystemRule&) = default;
 };
 
 struct Rule {
@@ -165,6 +187,10 @@ struct Rule {
   int cold_factor = 3;  // how many times slower than the rate when cold
   bool count_refused = false;
   Cost cost;
+  // kLimit and kConcurrency, local and without a key: calls of this resource are what is
+  // counted, and never refused by it; those that the rule meets are refused while it is
+  // used up (Sentinel's strategy "relate").  Empty: they count themselves.
+  std::string relate_to;
 
   // kConcurrency
   int64_t concurrency = 0;
@@ -189,6 +215,9 @@ struct Rule {
 
   // kBreaker
   BreakerRule breaker;
+
+  // kSystem
+  SystemRule system;
 
   Refuse refuse;
   Degrade degrade;

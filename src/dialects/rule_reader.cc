@@ -305,6 +305,7 @@ uint8_t BitOf(RuleKind kind) {
       return kOfConcurrency;
     case RuleKind::kBreaker:
       return kOfBreaker;
+    case RuleKind::kSystem:
     case RuleKind::kAccess:
       break;
   }

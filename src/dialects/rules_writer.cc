@@ -251,6 +251,8 @@ std::string RuleToYaml(const Rule& rule) {
     case RuleKind::kBreaker:
       WriteBreaker(lines, rule.breaker);
       break;
+    case RuleKind::kSystem:
+      break;
   }
   WriteScope(lines, rule);
   WriteKey(lines, rule);

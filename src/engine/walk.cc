@@ -78,6 +78,8 @@ void Walk::RefuseCost() noexcept {
       case RuleKind::kBreaker:
         if (!request.skip_calls) Breaks(loaded, met);
         break;
+      case RuleKind::kSystem:
+        break;
       case RuleKind::kConcurrency:
         if (request.skip_calls) break;
         compiled.remote() ? Shared(loaded, met) : Concurrency(loaded, met);
@@ -107,6 +109,8 @@ void Walk::PeekOne(const LoadedRule& loaded, const Meeting& met) noexcept {
       break;
     case RuleKind::kBreaker:
       Breaks(loaded, met);
+      break;
+    case RuleKind::kSystem:
       break;
     case RuleKind::kConcurrency:
       Concurrency(loaded, met);

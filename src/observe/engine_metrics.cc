@@ -18,6 +18,8 @@ std::string_view ReasonOf(const RuleCounters& rule) noexcept {
       return "access";
     case RuleKind::kBreaker:
       return "breaker";
+    case RuleKind::kSystem:
+      return "system";
     case RuleKind::kLimit:
       break;
   }

@@ -300,6 +300,8 @@ void CheckRule(const Rule& rule, FaultsAt& faults) {
     case RuleKind::kBreaker:
       CheckBreaker(rule, faults);
       break;
+    case RuleKind::kSystem:
+      break;
   }
   if (rule.kind != RuleKind::kBreaker && rule.breaker != kDefaults.breaker)
     faults.Misplaced("breaker", "rules of kind breaker");
@@ -347,6 +349,8 @@ std::string_view NameOf(RuleKind kind) noexcept {
       return "access";
     case RuleKind::kBreaker:
       return "breaker";
+    case RuleKind::kSystem:
+      return "system";
   }
   return "unknown";
 }

@@ -14,6 +14,7 @@ int DefaultStatus(RuleKind kind) noexcept {
       return 429;
     case RuleKind::kConcurrency:
     case RuleKind::kBreaker:
+    case RuleKind::kSystem:
       return 503;
     case RuleKind::kAccess:
       return 403;

@@ -62,14 +62,16 @@ int Phase(const Rule& rule) {
   switch (rule.kind) {
     case RuleKind::kAccess:
       return 0;
-    case RuleKind::kBreaker:
+    case RuleKind::kSystem:
       return 1;
+    case RuleKind::kBreaker:
+      return 2;
     case RuleKind::kLimit:
-      return rule.scope == Scope::kLocal ? 2 : 4;
+      return rule.scope == Scope::kLocal ? 3 : 5;
     case RuleKind::kConcurrency:
-      return rule.scope == Scope::kLocal ? 3 : 4;
+      return rule.scope == Scope::kLocal ? 4 : 5;
   }
-  return 4;
+  return 5;
 }
 
 std::string NamesOf(std::span<const Rule> rules, const std::vector<Entry>& entries) {

@@ -24,6 +24,7 @@ int KindStatus(const Decision& decision) noexcept {
     case Reason::kStoreFailure:
     case Reason::kOverload:
     case Reason::kBreaker:
+    case Reason::kSystem:
       return 503;
     case Reason::kAccess:
     case Reason::kMissingDimension:
@@ -40,6 +41,7 @@ int RuleDefaultStatus(RuleKind kind) noexcept {
   switch (kind) {
     case RuleKind::kConcurrency:
     case RuleKind::kBreaker:
+    case RuleKind::kSystem:
       return 503;
     case RuleKind::kAccess:
       return 403;
@@ -64,6 +66,7 @@ std::string_view DefaultMessage(Reason reason) noexcept {
     case Reason::kOverload:
       return "Too many requests are waiting, please retry shortly";
     case Reason::kBreaker:
+    case Reason::kSystem:
       return "Temporarily unavailable, please retry shortly";
     case Reason::kNone:
     case Reason::kLimit:
@@ -320,6 +323,8 @@ std::string_view ReasonWord(Reason reason) noexcept {
       return "overload";
     case Reason::kBreaker:
       return "breaker";
+    case Reason::kSystem:
+      return "system";
   }
   return "none";
 }
