@@ -36,7 +36,7 @@ class ProxyExchange final : public UpstreamUser {
 
   void Start(http::ServerSession& session, const wire::RequestHead& head) noexcept;
 
-  // --- the decision (proxy_decision.cc)
+  // --- the decision (proxy_exchange_decision.cc)
 
   // Decides about `head`, which the gateway's view has been pointed at, and goes on.
   void Decide(const wire::RequestHead& head) noexcept;
