@@ -351,6 +351,29 @@ TEST_F(ClientTest, ALateProbeIsTriedAgain) {
   EXPECT_EQ(server.Commands(), Sequence{Evalsha()});
 }
 
+// Rules out: a server that is slower than what the last command had left, refused for ever.
+TEST_F(ClientTest, TheBreakerClosesHoweverLittleTheLastCommandHadLeft) {
+  MakeReady("&break_after=1");
+  Run(1, std::chrono::microseconds(100));
+  Turn();
+  Advance(std::chrono::microseconds(100));
+  EXPECT_EQ(server.Commands(), (Sequence{Evalsha(), {"PING"}}));
+  server.Send(":1\r\n");
+  int probes = 1;
+  // Each is answered after 30 ms.
+  for (; probes < 10; ++probes) {
+    Advance(milliseconds(30));
+    server.Send("+PONG\r\n");
+    Turn();
+    Advance(milliseconds(50));
+    if (server.Commands().empty()) break;
+  }
+  EXPECT_EQ(probes, 6) << "1, 2, 4, 8, 16, 32 ms";
+  Run(2);
+  Turn();
+  EXPECT_EQ(server.Commands(), Sequence{Evalsha()});
+}
+
 TEST_F(ClientTest, ConnectsAgainWithinTheLongestWaitHoweverLongItWasDown) {
   MakeReady();
   server.Down();

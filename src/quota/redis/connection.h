@@ -10,7 +10,7 @@
 //
 // The breaker: after break_after failures in a row (no connection, a lost one, a
 // deadline missed) nothing is accepted until a new connection is greeted, or a PING on
-// this one is answered in time.
+// this one is answered in time: in what the last command allowed, twice that the next time.
 //
 // Threads: the loop's.
 #pragma once
@@ -171,7 +171,7 @@ class Connection final : public net::Watcher, private net::ResolverUser {
   bool draining_ = false;                              // takes nothing; closes when all is answered
   int failures_ = 0;                                   // in a row
   bool probing_ = false;                               // a PING of our own is in the queue
-  Duration patience_ = std::chrono::milliseconds(20);  // what the last command allowed
+  Duration patience_ = std::chrono::milliseconds(20);  // what the next PING is allowed
 
   wire::resp::Reader reader_;
   std::vector<char> input_;

@@ -18,6 +18,7 @@ using wire::resp::Value;
 constexpr size_t kInputAtFirst = 64 * 1024;
 constexpr size_t kCommandBytes = 128;  // EVALSHA, the digest, the numbers of words and keys
 constexpr Duration kProbeAgain = std::chrono::milliseconds(50);
+constexpr Duration kPatienceMin = std::chrono::milliseconds(1);
 constexpr std::string_view kEvalsha = "$7\r\nEVALSHA\r\n";
 constexpr std::string_view kEval = "$4\r\nEVAL\r\n";
 
@@ -341,7 +342,8 @@ void Connection::ArmDeadline() noexcept {
   if (next != Instant::max()) loop_.Arm(deadline_timer_, next);
 }
 
-// Asks whether the server answers within what the commands allowed it.
+// Asks whether the server answers within what the commands allowed it, and twice as long each
+// time that it does not.
 void Connection::Probe() noexcept {
   if (probing_) return;
   if (!queue_.HasRoom(kCommandBytes)) {
@@ -354,8 +356,8 @@ void Connection::Probe() noexcept {
   queue_.bytes().Word("PING");
   PendingCommand probe;
   probe.issued = loop_.Now();
-  probe.deadline = loop_.Now() + std::clamp<Duration>(patience_, std::chrono::milliseconds(1),
-                                                      base::kRedisOverdueMax);
+  probe.deadline =
+      loop_.Now() + std::clamp<Duration>(patience_, kPatienceMin, base::kRedisOverdueMax);
   probe.kind = PendingCommand::Kind::kProbe;
   Enqueue(probe);
 }
@@ -366,6 +368,9 @@ void Connection::OnProbeReply(const PendingCommand& probe) noexcept {
     failures_ = 0;
     backoff_.Reset();
   } else {
+    // While it is broken no command tells anew how long a reply may take, and the last one may
+    // have had next to nothing left.
+    patience_ = std::min<Duration>(2 * std::max(patience_, kPatienceMin), base::kRedisOverdueMax);
     loop_.ArmAfter(state_timer_, kProbeAgain);
   }
 }
