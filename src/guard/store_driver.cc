@@ -5,6 +5,8 @@
 #include <atomic>
 #include <utility>
 
+#include "rules/compiled_rule.h"
+
 namespace flowguard::guard {
 
 using engine::Attempt;
@@ -68,7 +70,7 @@ void StoreDriver::Run(Attempt& attempt, Instant now) noexcept {
   const bool refused = !attempt.decision().allowed();
   if (!answered) store_.Abandon(ticket, refused);
   Unregister(ticket);
-  if (answered || refused) GiveBack(attempt.remote_takes(), call.late.view(), now);
+  GiveBack(attempt.remote_takes(), call.late.view(), /*slots_only=*/!answered && !refused, now);
   PassOnDues(attempt, now);
 }
 
@@ -154,17 +156,21 @@ bool StoreDriver::GiveUpOnOldest(Which which, Instant now) noexcept {
   const bool refused = !async->attempt->decision().allowed();
   store_.Abandon(ticket, refused);
   Unregister(ticket);
-  if (refused) GiveBack(async->attempt->remote_takes(), late.late.view(), now);
+  GiveBack(async->attempt->remote_takes(), late.late.view(), /*slots_only=*/!refused, now);
   PassOnDues(*async->attempt, now);
   async->done(async->attempt->decision());
   return true;
 }
 
+// Of an answer that no attempt was told.  A slot comes back in any case: nobody would say when
+// its call ends.
 void StoreDriver::GiveBack(std::span<const RemoteTake> takes, std::span<const TakeOutcome> outcomes,
-                           Instant now) noexcept {
+                           bool slots_only, Instant now) noexcept {
   for (size_t i = 0; i < std::min(takes.size(), outcomes.size()); ++i) {
     const bool took = outcomes[i].status == TakeOutcome::Status::kTaken;
-    if (took && outcomes[i].receipt.cost > 0) store_.GiveBack(takes[i], outcomes[i].receipt, now);
+    const bool slot = takes[i].rule->rule.kind == RuleKind::kConcurrency;
+    if (!took || outcomes[i].receipt.cost <= 0 || (slots_only && !slot)) continue;
+    store_.GiveBack(takes[i], outcomes[i].receipt, now);
   }
 }
 

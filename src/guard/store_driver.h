@@ -10,7 +10,8 @@
 // A store that answers late, twice, or never can neither change a decision that was
 // made nor keep units of a request that was refused:
 //   answers in time               the decision
-//   answers while it is given up  ignored; given back if the request was refused
+//   answers while it is given up  ignored; given back if the request was refused, and slots
+//                                 in any case
 //   answers after it was given up the store gives back, as Abandon told it
 //   answers again                 ignored, and given back while the call lasts
 #pragma once
@@ -103,7 +104,8 @@ class StoreDriver final : public engine::TakeSink {
   void GiveUpOn(Which which, Instant now) noexcept;
   bool GiveUpOnOldest(Which which, Instant now) noexcept;
   void GiveBack(std::span<const engine::RemoteTake> takes,
-                std::span<const engine::TakeOutcome> outcomes, Instant now) noexcept;
+                std::span<const engine::TakeOutcome> outcomes, bool slots_only,
+                Instant now) noexcept;
 
   engine::Engine& engine_;
   engine::QuotaStore& store_;

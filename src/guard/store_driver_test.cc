@@ -92,6 +92,21 @@ TEST_F(StoreDriverTest, AnAnswerWhileItIsGivenUpIsIgnoredAndGivenBack) {
   EXPECT_EQ(store_.Held(), 0);
 }
 
+// Rules out: a slot of a request that went by its rule's on_store_failure, held for ever, for no
+// attempt knows of it.
+TEST_F(StoreDriverTest, ASlotThatIsToldWhileItIsGivenUpComesBackThoughTheRequestWent) {
+  Rule slots = ConcurrencyRule("slots", 2);
+  slots.scope = Scope::kShared;
+  slots.on_store_failure = StoreFailurePolicy::kOpen;
+  auto guard = Make({slots, SharedRule("shared", 5, seconds(1), StoreFailurePolicy::kOpen)});
+  store_.Next(Script::kAfterGivingUp);
+
+  const Entry entry = guard->Enter(kRequest);
+
+  EXPECT_TRUE(entry);
+  EXPECT_EQ(store_.Held(), 1) << "the units of a request that went stay taken";
+}
+
 TEST_F(StoreDriverTest, ASecondAnswerIsIgnoredAndGivenBack) {
   auto guard = Make({SharedRule("shared", 5, seconds(1))});
   store_.Next(Script::kTwice);
