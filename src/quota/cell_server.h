@@ -64,7 +64,14 @@ struct CellReply {
     kFailed,   // not applied, and known not to be
     kUnknown,  // may have been applied: never asked again
   };
+  // What the call tells of its server; kReplied goes without saying with kDone.
+  enum class Server : uint8_t {
+    kAway,      // it did not reply in time, or serves nobody now
+    kReplied,   // it did, if only with an error that is this cell's
+    kNotAsked,  // nothing
+  };
   Status status = Status::kFailed;
+  Server server = Server::kAway;
   int32_t granted = 0;     // kTake, kPeek: requests that passed; kLease: units
   limit::Numbers numbers;  // after the call; for the first request refused, if one was
   // Of what was granted, not negative: goes into limit::Receipt::mark.  token_bucket and

@@ -164,6 +164,24 @@ std::optional<CellState> StateOf(const wire::resp::Value& value, size_t index,
   return state;
 }
 
+// Memory that is full, a command that is denied, a key of another type: the others are served.
+CellReply::Server ServerIn(redis::Failure failure) noexcept {
+  switch (failure) {
+    case redis::Failure::kNotSent:
+    case redis::Failure::kTimeout:
+    case redis::Failure::kLost:
+    case redis::Failure::kReadOnly:
+    case redis::Failure::kLoading:
+      return CellReply::Server::kAway;
+    case redis::Failure::kNone:
+    case redis::Failure::kOutOfMemory:
+    case redis::Failure::kDenied:
+    case redis::Failure::kScriptError:
+      return CellReply::Server::kReplied;
+  }
+  return CellReply::Server::kAway;
+}
+
 // Keys are compared where a byte of their hashes is the same.
 bool AnyTwice(std::span<const CellCall> calls) noexcept {
   std::bitset<256> seen;
@@ -199,7 +217,9 @@ void RedisCells::Call(std::span<const CellCall> calls, bool together, Instant de
   Pending& pending = Take(index);
   pending.ticket = ticket;
   pending.sink = sink;
-  pending.replies.assign(calls.size(), {});
+  CellReply nothing;
+  nothing.server = CellReply::Server::kNotAsked;
+  pending.replies.assign(calls.size(), nothing);
   pending.asked.clear();
   pending.left = 0;
   bool in_one = calls.size() > 1;
@@ -314,6 +334,7 @@ void RedisCells::OnReply(uint64_t ticket, const redis::CommandReply& reply) noex
   for (size_t i = first; i < end; ++i) {
     const Asked& asked = pending.asked[i];
     CellReply& answer = pending.replies[i];
+    answer.server = ServerIn(reply.failure);
     if (reply.failure != redis::Failure::kNone) {
       answer.status = redis::Indeterminate(reply.failure) ? CellReply::Status::kUnknown
                                                           : CellReply::Status::kFailed;

@@ -23,6 +23,7 @@ using std::chrono::hours;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using Status = CellReply::Status;
+using Server = CellReply::Server;
 
 // Long, so that no test sees the end of one.
 constexpr Duration kWindow = hours(24 * 300);
@@ -242,7 +243,9 @@ TEST_F(RedisCellsTest, SlotsAreTakenRenewedReleasedAndExpire) {
   EXPECT_EQ(ask(CellOp::kTake, "e").granted, 0) << "c lives";
   EXPECT_EQ(AskOne(CallFor(CellOp::kCharge, "slots", shape)).status, Status::kFailed);
   const CellShape bucket = ShapeFor(Algorithm::kTokenBucket, 5);
-  EXPECT_EQ(AskOne(CallFor(CellOp::kRenew, "k", bucket)).status, Status::kFailed);
+  const CellReply impossible = AskOne(CallFor(CellOp::kRenew, "k", bucket));
+  EXPECT_EQ(impossible.status, Status::kFailed);
+  EXPECT_EQ(impossible.server, Server::kNotAsked);
 }
 
 TEST_F(RedisCellsTest, ForgottenScriptsAreSentAgain) {
@@ -268,7 +271,9 @@ TEST_F(RedisCellsTest, AKeyThatHoldsSomethingElseFailsAlone) {
     const CellShape shape = ShapeFor(algorithm, 5);
     const std::string key = "k" + std::to_string(static_cast<int>(algorithm));
     EXPECT_EQ(AskOne(CallFor(CellOp::kTake, "wrong", shape)).status, Status::kFailed);
-    EXPECT_EQ(AskOne(CallFor(CellOp::kPeek, "wrong", shape)).status, Status::kFailed);
+    const CellReply peek = AskOne(CallFor(CellOp::kPeek, "wrong", shape));
+    EXPECT_EQ(peek.status, Status::kFailed);
+    EXPECT_EQ(peek.server, Server::kReplied);
     const CellCall calls[] = {CallFor(CellOp::kTake, key, shape),
                               CallFor(CellOp::kTake, "wrong", shape),
                               CallFor(CellOp::kTake, key, shape)};
@@ -317,7 +322,9 @@ TEST_F(RedisCellsTest, AFullMemoryFailsAndLeavesTheCellAsItWas) {
     ASSERT_EQ(AskOne(CallFor(CellOp::kTake, key, shape, 2)).granted, 1);
     const std::string before = server_.Ask({"DUMP", key});
     EXPECT_EQ(server_.Ask({"CONFIG", "SET", "maxmemory", "1"}), "+OK\r\n");
-    EXPECT_EQ(AskOne(CallFor(CellOp::kTake, key, shape)).status, Status::kFailed);
+    const CellReply full = AskOne(CallFor(CellOp::kTake, key, shape));
+    EXPECT_EQ(full.status, Status::kFailed);
+    EXPECT_EQ(full.server, Server::kReplied);
     EXPECT_EQ(server_.Ask({"CONFIG", "SET", "maxmemory", "0"}), "+OK\r\n");
     EXPECT_EQ(server_.Ask({"DUMP", key}), before);
     EXPECT_EQ(FreeOf(key, shape), 3);
@@ -329,7 +336,9 @@ TEST_F(RedisCellsTest, WhatAnAbsentServerDidIsUnknownOrNothing) {
   const CellCall take = CallFor(CellOp::kTake, "k", shape);
   ASSERT_EQ(AskOne(take).status, Status::kDone);
   server_.Pause();
-  EXPECT_EQ(AskOne(take, milliseconds(50)).status, Status::kUnknown);
+  const CellReply late = AskOne(take, milliseconds(50));
+  EXPECT_EQ(late.status, Status::kUnknown);
+  EXPECT_EQ(late.server, Server::kAway);
   server_.Resume();
   ASSERT_TRUE(WaitUntil([&] { return AskOne(take).status == Status::kDone; }));
 

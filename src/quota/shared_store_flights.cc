@@ -37,6 +37,15 @@ int64_t MarkBefore(const CellShape& shape, int64_t mark, int64_t after) noexcept
   return after > mark / interval_ns ? 0 : mark - after * interval_ns;
 }
 
+CellReply::Server ServerIn(const CellReply& reply) noexcept {
+  return reply.status == CellReply::Status::kDone ? CellReply::Server::kReplied : reply.server;
+}
+
+bool Says(std::span<const CellReply> replies, CellReply::Server server) noexcept {
+  return std::any_of(replies.begin(), replies.end(),
+                     [server](const CellReply& reply) { return ServerIn(reply) == server; });
+}
+
 // No remembered refusal may be older than a give-back that the server saw after it.
 bool BeforeOurGiveBack(const KnownCell& cell, Instant sent_at) noexcept {
   return sent_at <= cell.returned_at;
@@ -221,17 +230,17 @@ void SharedStore::OnReplies(uint64_t ticket, std::span<const CellReply> replies)
   now_ = std::max(now_, loop_.Now());
   Flight& flight = flights_[ticket];
   if (flight.kind == Flight::Kind::kProbe) {
-    const bool answered = replies[0].status == CellReply::Status::kDone;
-    reach_.ProbeEnded(flight.server, answered, now_);
+    reach_.ProbeEnded(flight.server, Says(replies, CellReply::Server::kReplied), now_);
     flights_.Return(&flight);
     return WakeSoon();
   }
-  const bool answered = std::all_of(replies.begin(), replies.end(), [](const CellReply& reply) {
-    return reply.status == CellReply::Status::kDone;
-  });
   const KnownCell& first = *flight.runs[0].cell;
   const uint32_t server = server_.ServerOf(first.place);
-  answered ? reach_.Answered(server) : reach_.Failed(server, first, now_);
+  if (Says(replies, CellReply::Server::kAway)) {
+    reach_.Failed(server, first, now_);
+  } else if (Says(replies, CellReply::Server::kReplied)) {
+    reach_.Answered(server);
+  }
   switch (flight.kind) {
     case Flight::Kind::kBatch:
       OnBatch(flight, replies);

@@ -94,6 +94,36 @@ TEST_F(UpkeepTest, AProbeThatIsAnsweredEndsFallback) {
   EXPECT_EQ(AskAndRun(rule.Take()).status, Status::kTaken);
 }
 
+// Rules out: a key that holds something else, or memory that is full, for a server that is gone.
+TEST_F(UpkeepTest, ErrorsOfOneCellAreNotItsServers) {
+  const TestRule broken(SharedRule("broken", 5, minutes(1)));
+  const TestRule rule(SharedRule("r", 5, minutes(1)));
+  for (int i = 0; i < 2 * kFailuresToLeave; ++i) {
+    const uint64_t ticket = Ask({broken.Take()});
+    loop_.Settle(*store_);
+    ASSERT_EQ(server_.asked().size(), 1u) << "it is asked each time";
+    server_.AnswerError();
+    EXPECT_EQ(OutcomeOf(ticket).status, Status::kFailed);
+  }
+
+  EXPECT_EQ(store_->status().places_away, 0);
+  EXPECT_EQ(store_->status().flights_failed, 0u);
+  EXPECT_EQ(AskAndRun(rule.Take()).status, Status::kTaken);
+}
+
+TEST_F(UpkeepTest, AProbeThatIsAnsweredByAnErrorEndsFallbackToo) {
+  const TestRule rule(SharedRule("r", 5, minutes(1)));
+  for (int i = 0; i < kFailuresToLeave; ++i)
+    FailOnce(rule);
+  EXPECT_EQ(store_->status().places_away, 1);
+  Pass(milliseconds(100));
+  ASSERT_EQ(server_.asked().size(), 1u);
+
+  server_.AnswerError();
+
+  EXPECT_EQ(store_->status().places_away, 0);
+}
+
 // However many cells there are: what counts is which server has them.
 TEST_F(UpkeepTest, OneServersFailuresAreNotAnothers) {
   constexpr uint32_t kServers = 3;

@@ -88,6 +88,10 @@ class ScriptedCellServer final : public quota::CellServer {
     static_cast<void>(Decide(asked, now));
     End(asked, quota::CellReply::Status::kUnknown);
   }
+  // The server replies with an error of the cells', and applies nothing.
+  void AnswerError(size_t index = 0) {
+    End(Remove(index), quota::CellReply::Status::kFailed, quota::CellReply::Server::kReplied);
+  }
   // Nothing is applied.
   void Fail(size_t index = 0) { End(Remove(index), quota::CellReply::Status::kFailed); }
   void FailAll() {
@@ -106,10 +110,13 @@ class ScriptedCellServer final : public quota::CellServer {
     return cells_.Run(asked.calls, asked.together,
                       now.time_since_epoch().count() / 1000 + ahead_us_);
   }
-  static void End(const Asked& asked, quota::CellReply::Status status) {
+  static void End(const Asked& asked, quota::CellReply::Status status,
+                  quota::CellReply::Server server = quota::CellReply::Server::kAway) {
     std::vector<quota::CellReply> replies(asked.calls.size());
-    for (quota::CellReply& reply : replies)
+    for (quota::CellReply& reply : replies) {
       reply.status = status;
+      reply.server = server;
+    }
     asked.sink->OnReplies(asked.ticket, replies);
   }
 
