@@ -43,7 +43,7 @@ enum class CellOp : uint8_t {
   // were used.  Dropped when the lease has expired.
   kReturn,
   // Concurrency: a slot is held by `owner` until its expiry, which kRenew moves.
-  kRenew,    // every slot of `owner`
+  kRenew,    // every slot of `owner`; where it has fewer than `cost`, it has `cost` from here on
   kRelease,  // `cost` slots of `owner`
 };
 

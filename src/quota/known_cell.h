@@ -95,7 +95,10 @@ struct Lease {
 // An outcome that is not known may have left a slot behind that nobody will release.  The
 // server renews all slots of an owner at once, so such a slot would live as long as any
 // other of its owner: a new epoch begins, and when the slots of the old one are released
-// it is renewed no more, and expires.
+// it is renewed no more, and expires.  A renewal tells how many slots there are, for the server
+// may have forgotten them; one that is carried out after a later release would bring a slot
+// back that nobody has, so that releases wait for the renewals that are out, and an epoch
+// ends when it is not known what became of one.
 class SlotBook {
  public:
   struct Entry {
@@ -177,6 +180,7 @@ struct alignas(64) KnownCell {
   std::array<char, base::kCellKeyBytesMax> key_bytes;
   SlotBook slots;
   Instant renew_at;
+  uint32_t renewals_out = 0;  // in flights
   size_t pool_index = 0;
 
   [[nodiscard]] std::string_view key() const noexcept { return {key_bytes.data(), key_size}; }

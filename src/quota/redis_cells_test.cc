@@ -241,6 +241,17 @@ TEST_F(RedisCellsTest, SlotsAreTakenRenewedReleasedAndExpire) {
   }));
   EXPECT_EQ(ask(CellOp::kTake, "d").granted, 1);
   EXPECT_EQ(ask(CellOp::kTake, "e").granted, 0) << "c lives";
+  // What was forgotten is held again, and what is known is not held twice.
+  server_.Ask({"DEL", "slots"});
+  EXPECT_EQ(ask(CellOp::kTake, "c").granted, 1);
+  for (int i = 0; i < 2; ++i) {
+    CellCall renew = CallFor(CellOp::kRenew, "slots", shape, 2);
+    renew.owner = "c";
+    EXPECT_EQ(AskOne(renew).status, Status::kDone);
+  }
+  EXPECT_EQ(ask(CellOp::kTake, "e").granted, 0);
+  ask(CellOp::kRelease, "c");
+  EXPECT_EQ(ask(CellOp::kTake, "e").granted, 1);
   EXPECT_EQ(AskOne(CallFor(CellOp::kCharge, "slots", shape)).status, Status::kFailed);
   const CellShape bucket = ShapeFor(Algorithm::kTokenBucket, 5);
   const CellReply impossible = AskOne(CallFor(CellOp::kRenew, "k", bucket));

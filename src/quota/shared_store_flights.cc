@@ -46,6 +46,11 @@ bool Says(std::span<const CellReply> replies, CellReply::Server server) noexcept
                      [server](const CellReply& reply) { return ServerIn(reply) == server; });
 }
 
+// A release must not overtake what says that its slot is held.
+bool WaitsForRenewal(CellOp op, const KnownCell& cell) noexcept {
+  return op == CellOp::kRelease && cell.renewals_out > 0;
+}
+
 // No remembered refusal may be older than a give-back that the server saw after it.
 bool BeforeOurGiveBack(const KnownCell& cell, Instant sent_at) noexcept {
   return sent_at <= cell.returned_at;
@@ -185,7 +190,12 @@ void SharedStore::SendTogether(Ask& ask) noexcept {
 
 void SharedStore::FlushDues() noexcept {
   size_t next = 0;
+  size_t put_off = 0;  // of those before next: not sent yet
   while (next < dues_.size()) {
+    if (WaitsForRenewal(dues_[next].op, *dues_[next].cell)) {
+      dues_[put_off++] = dues_[next++];
+      continue;
+    }
     Flight* const flight = flights_.Take();
     if (flight == nullptr) break;
     flight->kind = Flight::Kind::kDues;
@@ -193,14 +203,17 @@ void SharedStore::FlushDues() noexcept {
     flight->deadline = now_ + options_.deadline;
     const uint32_t place = dues_[next].cell->place;
     while (next < dues_.size() && flight->count < flight->runs.size() &&
-           dues_[next].cell->place == place) {
+           dues_[next].cell->place == place &&
+           !WaitsForRenewal(dues_[next].op, *dues_[next].cell)) {
       KnownCell& cell = *dues_[next].cell;
       if (cell.returned_at == Instant::max()) cell.returned_at = now_;
+      if (dues_[next].op == CellOp::kRenew) ++cell.renewals_out;
       flight->runs[flight->count++] = dues_[next++];
     }
     Send(*flight);
   }
-  dues_.erase(dues_.begin(), dues_.begin() + static_cast<std::ptrdiff_t>(next));
+  dues_.erase(dues_.begin() + static_cast<std::ptrdiff_t>(put_off),
+              dues_.begin() + static_cast<std::ptrdiff_t>(next));
 }
 
 void SharedStore::Send(Flight& flight) noexcept {
@@ -408,8 +421,11 @@ void SharedStore::OnDues(Flight& flight, std::span<const CellReply> replies) noe
   for (size_t i = 0; i < flight.count; ++i) {
     const Run& run = flight.runs[i];
     const CellReply::Status status = replies[i].status;
+    if (run.op == CellOp::kRenew) --run.cell->renewals_out;
     if (status == CellReply::Status::kDone) continue;
     if (run.op == CellOp::kRenew) {
+      // It may be carried out yet.
+      if (status == CellReply::Status::kUnknown) run.cell->slots.BeginEpoch();
       run.cell->renew_at = now_ + kRetryPause;
       renew_at_ = std::min(renew_at_, run.cell->renew_at);
     } else if (run.op != CellOp::kRelease) {

@@ -147,7 +147,7 @@ void SharedStore::RenewSlots(Instant now) noexcept {
     if (now >= cell.renew_at) {
       cell.renew_at = now + cell.shape.config.rate.window / 3;
       for (const SlotBook::Entry& entry : cell.slots.entries()) {
-        if (entry.held > 0) AddDue(CellOp::kRenew, cell, 0, 0, entry.epoch);
+        if (entry.held > 0) AddDue(CellOp::kRenew, cell, entry.held, 0, entry.epoch);
       }
     }
     renew_at_ = std::min(renew_at_, cell.renew_at);

@@ -206,6 +206,72 @@ TEST_F(UpkeepTest, SlotsAreRenewedWhileTheyAreHeld) {
   EXPECT_TRUE(server_.asked().empty()) << "nothing to renew";
 }
 
+// Rules out: what a server forgot (it was started again, or the slots expired while their holder
+// was cut off) being admitted on top of what goes on, for as long as there is load.
+TEST_F(UpkeepTest, SlotsThatTheServerForgotAreHeldAgain) {
+  const TestRule rule(SharedSlots(2));
+  std::deque<engine::TakeOutcome> held;
+  const auto take = [&] {
+    held.push_back(AskAndRun(rule.Take()));
+    return held.back().status;
+  };
+  EXPECT_EQ(take(), Status::kTaken);
+  EXPECT_EQ(take(), Status::kTaken);
+  server_.cells().Clear();
+  EXPECT_EQ(take(), Status::kTaken) << "it knows of none";
+
+  Pass(base::kSlotExpiry / 3);
+  Run();
+
+  const auto in_use = [&] {
+    return server_.cells().SlotsInUse(server_.cells().OnlyKey(),
+                                      loop_.Now().time_since_epoch().count() / 1000);
+  };
+  EXPECT_EQ(in_use(), 3);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(AskAndRun(rule.Take()).status, Status::kRefused);
+    store_->GiveBack(rule.Take(), held.front().receipt, loop_.Now());
+    held.pop_front();
+    Run();
+  }
+  EXPECT_EQ(take(), Status::kTaken);
+  EXPECT_EQ(in_use(), 2);
+}
+
+// A renewal says how many slots are held, and would bring back what was released before it.
+TEST_F(UpkeepTest, AReleaseWaitsForTheRenewalThatIsOut) {
+  const TestRule rule(SharedSlots(2));
+  const engine::TakeOutcome held = AskAndRun(rule.Take());
+  AskAndRun(rule.Take());
+  Pass(base::kSlotExpiry / 3);
+  ASSERT_EQ(server_.asked().size(), 1u);
+  EXPECT_EQ(server_.asked()[0].calls[0].op, CellOp::kRenew);
+  EXPECT_EQ(server_.asked()[0].calls[0].cost, 2);
+
+  store_->GiveBack(rule.Take(), held.receipt, loop_.Now());
+  loop_.Settle(*store_);
+  ASSERT_EQ(server_.asked().size(), 1u);
+  server_.Answer(loop_.Now());
+  loop_.Settle(*store_);
+  ASSERT_EQ(server_.asked().size(), 1u);
+  EXPECT_EQ(server_.asked()[0].calls[0].op, CellOp::kRelease);
+  Run();
+}
+
+TEST_F(UpkeepTest, ARenewalWhoseOutcomeIsNotKnownEndsItsEpoch) {
+  const TestRule rule(SharedSlots(3));
+  AskAndRun(rule.Take());
+  Pass(base::kSlotExpiry / 3);
+  ASSERT_EQ(server_.asked().size(), 1u);
+  const std::string before(server_.asked()[0].calls[0].owner);
+  server_.Lose(loop_.Now());
+  Ask({rule.Take()});
+  loop_.Settle(*store_);
+  ASSERT_EQ(server_.asked().size(), 1u);
+  EXPECT_NE(server_.asked()[0].calls[0].owner, before);
+  Run();
+}
+
 TEST_F(UpkeepTest, ASlotWhoseOutcomeIsNotKnownExpiresAlthoughOthersAreHeld) {
   const TestRule rule(SharedSlots(3));
   const engine::TakeOutcome before = AskAndRun(rule.Take());

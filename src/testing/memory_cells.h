@@ -188,10 +188,7 @@ class MemoryCells {
         ReturnLease(call, cell, now_us);
         break;
       case CellOp::kRenew:
-        InUse(cell, now_us);
-        for (Slots& one : cell.slots) {
-          if (one.owner == call.owner) one.expires_us = now_us + WindowUs(call);
-        }
+        Renew(call, cell, now_us);
         break;
       case CellOp::kRelease:
         Release(call, cell, now_us);
@@ -247,6 +244,18 @@ class MemoryCells {
     totals_.lease_returned += receipt.cost;
     cell.leases.erase(found);
     if (receipt.cost > 0) GiveBack(cell, receipt, At(now_us));
+  }
+
+  static void Renew(const quota::CellCall& call, Cell& cell, int64_t now_us) {
+    InUse(cell, now_us);
+    int64_t missing = call.cost;
+    for (Slots& one : cell.slots) {
+      if (one.owner != call.owner) continue;
+      one.expires_us = now_us + WindowUs(call);
+      missing -= one.count;
+    }
+    if (missing > 0)
+      cell.slots.push_back({std::string(call.owner), missing, now_us + WindowUs(call)});
   }
 
   static void Release(const quota::CellCall& call, Cell& cell, int64_t now_us) {

@@ -54,7 +54,10 @@ function cells.co()
 
   function cell.charge() return false end
 
-  function cell.renew(state)
+  -- The owner's expiry begins anew, and slots that were forgotten (the expiry had passed, or
+  -- the key was lost) are held again, if need be beyond the limit: their calls go on.
+  function cell.renew(state, slots)
+    hold(state, max(state.mine, slots))
     state.changed = state.mine > 0
     return state.changed
   end

@@ -23,7 +23,7 @@ local function run(cell, key, op, cost, count, mark, a, b, c, d)
     elseif op == 'c' then
       changed = cell.charge(state, cost) or changed
     elseif op == 'n' then
-      changed = cell.renew(state) or changed
+      changed = cell.renew(state, cost) or changed
     end
     mark = 0
   end
