@@ -227,7 +227,9 @@ class SharedStore final : public engine::QuotaStore, private CellSink, private N
   Instant renew_at_ = Instant::max();
   Instant again_at_ = Instant::max();
   Instant beat_at_ = Instant::max();
-  Instant fewer_since_ = Instant::max();  // that fewer nodes are counted than Nodes()
+  // That fewer nodes are counted than Nodes(), beat for beat, and the most of them.
+  Instant fewer_since_ = Instant::max();
+  int most_of_fewer_ = 0;
   uint32_t next_shard_ = 0;
   int nodes_ = 0;
   bool open_ = false;

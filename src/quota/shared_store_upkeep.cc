@@ -195,16 +195,21 @@ void SharedStore::OnNodes(uint64_t /*ticket*/, int nodes) noexcept {
   if (nodes <= 0) {
     // The last count holds: a node that is cut off knows of no better one.
     StoreCounters::Add(counters_.beats_failed);
+    fewer_since_ = Instant::max();
     return;
   }
   if (nodes >= Nodes()) {
     fewer_since_ = Instant::max();
   } else if (fewer_since_ == Instant::max()) {
     fewer_since_ = now_;
+    most_of_fewer_ = nodes;
+  } else {
+    most_of_fewer_ = std::max(most_of_fewer_, nodes);
   }
   // While nodes start, or come back to a register that was lost, each is counted at its
   // own next beat; until then too few would share the limit, and each would have too much.
   if (nodes < Nodes() && now_ - fewer_since_ < options_.beat_every * kBeatsToCount) return;
+  if (fewer_since_ != Instant::max()) nodes = most_of_fewer_;
   fewer_since_ = Instant::max();
   if (nodes == nodes_) return;
   nodes_ = nodes;

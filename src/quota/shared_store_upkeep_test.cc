@@ -379,5 +379,30 @@ TEST_F(UpkeepTest, FewerNodesAreBelievedWhenTheyStayFewer) {
   EXPECT_EQ(store_->Nodes(), 2) << "from then on, not from before";
 }
 
+// A register that is lost again and again counts from one each time.
+TEST_F(UpkeepTest, ACountThatIsInterruptedBeginsAnewAndTheMostOfItIsBelieved) {
+  FakeRegister nodes;
+  SharedStoreOptions options;
+  options.nodes = 6;
+  options.node_register = &nodes;
+  Build(std::move(options));
+  store_->Open();
+  loop_.Settle(*store_);
+  nodes.Answer(6);
+  for (const int count : {1, 1, 0, 1, 0, 1, 2, 0}) {
+    Pass(seconds(5));
+    nodes.Answer(count);
+    EXPECT_EQ(store_->Nodes(), 6);
+  }
+  for (const int count : {1, 4, 2}) {
+    Pass(seconds(5));
+    nodes.Answer(count);
+    EXPECT_EQ(store_->Nodes(), 6);
+  }
+  Pass(seconds(5));
+  nodes.Answer(3);
+  EXPECT_EQ(store_->Nodes(), 4);
+}
+
 }  // namespace
 }  // namespace flowguard::quota
