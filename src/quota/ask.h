@@ -38,6 +38,7 @@ struct Ask {
   State state = State::kFree;
   bool abandoned = false;
   bool refused = false;  // once abandoned: the request did not go
+  bool told = false;     // its time was over while it flew: failed, and abandoned by itself
   uint8_t count = 0;
   uint8_t at = 0;  // the part that waits or flies
   uint64_t ticket = 0;
@@ -49,8 +50,9 @@ struct Ask {
   Ask* chain = nullptr;        // by ticket
   Ask* next = nullptr;         // in a cell's queue, or a flight's run
   Ask* prev = nullptr;         // in a cell's queue
-  Ask* next_ending = nullptr;  // by deadline, while it waits
+  Ask* next_ending = nullptr;  // by deadline, while it waits or flies with others
   Ask* prev_ending = nullptr;
+  bool listed_ending = false;
 };
 
 }  // namespace flowguard::quota

@@ -90,6 +90,7 @@ void SharedStore::Take(std::span<const RemoteTake> takes, Instant now, Instant d
   }
   ask->abandoned = false;
   ask->refused = false;
+  ask->told = false;
   ask->at = 0;
   ask->ticket = ticket;
   ask->sink = sink;
@@ -360,6 +361,7 @@ void SharedStore::Abandon(uint64_t ticket, bool refused) noexcept {
   StoreCounters::Add(counters_.abandoned);
   ask->abandoned = true;
   ask->refused = refused;
+  UnlistEnding(*ask);
   if (ask->state == Ask::State::kFlying) return;  // Resume does the rest
   Dequeue(*ask);
   GiveBackTaken(*ask, /*slots_only=*/!refused);
@@ -376,6 +378,22 @@ void SharedStore::Resume(Ask& ask) noexcept {
 
 void SharedStore::Finish(Ask& ask) noexcept {
   if (ask.abandoned) return Drop(ask);
+  Tell(ask);
+  Release(ask);
+}
+
+void SharedStore::FailFlying(Ask& ask) noexcept {
+  UnlistEnding(ask);
+  // What the call brings yet is not the request's any more: units stay taken, as those of a lost
+  // reply, and slots go back.
+  ask.told = true;
+  ask.abandoned = true;
+  ask.refused = false;
+  Tell(ask);
+  ask.outcomes.fill({});
+}
+
+void SharedStore::Tell(Ask& ask) noexcept {
   for (size_t i = 0; i < ask.count; ++i) {
     switch (ask.outcomes[i].status) {
       case TakeOutcome::Status::kTaken:
@@ -392,11 +410,10 @@ void SharedStore::Finish(Ask& ask) noexcept {
   // From here on nobody finds it, so that it cannot be abandoned from inside the sink.
   Unlist(ask);
   ask.sink->OnTaken(ask.ticket, {ask.outcomes.data(), ask.count});
-  Release(ask);
 }
 
 void SharedStore::Drop(Ask& ask) noexcept {
-  Unlist(ask);
+  if (!ask.told) Unlist(ask);
   Release(ask);
 }
 
@@ -441,11 +458,11 @@ void SharedStore::Dequeue(Ask& ask) noexcept {
   (ask.next != nullptr ? ask.next->prev : cell.last_ask) = ask.prev;
   ask.next = nullptr;
   ask.prev = nullptr;
-  UnlistEnding(ask);
 }
 
 // Nearly always the last: callers have one deadline.
 void SharedStore::ListEnding(Ask& ask) noexcept {
+  ask.listed_ending = true;
   Ask* before = last_ending_;
   while (before != nullptr && before->deadline > ask.deadline)
     before = before->prev_ending;
@@ -457,6 +474,8 @@ void SharedStore::ListEnding(Ask& ask) noexcept {
 }
 
 void SharedStore::UnlistEnding(Ask& ask) noexcept {
+  if (!ask.listed_ending) return;
+  ask.listed_ending = false;
   (ask.prev_ending != nullptr ? ask.prev_ending->next_ending : first_ending_) = ask.next_ending;
   (ask.next_ending != nullptr ? ask.next_ending->prev_ending : last_ending_) = ask.prev_ending;
   ask.next_ending = nullptr;

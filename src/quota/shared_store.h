@@ -155,6 +155,9 @@ class SharedStore final : public engine::QuotaStore, private CellSink, private N
   // A reply came for the part `at`: on with the ask, or what Abandon asked for.
   void Resume(Ask& ask) noexcept;
   void Finish(Ask& ask) noexcept;
+  void Tell(Ask& ask) noexcept;
+  // Its time is over, and the call that it is in goes on for others.
+  void FailFlying(Ask& ask) noexcept;
   void Drop(Ask& ask) noexcept;
   void Unlist(Ask& ask) noexcept;
   void Release(Ask& ask) noexcept;

@@ -99,7 +99,7 @@ void SharedStore::FlushCell(KnownCell& cell, Flight*& joint) noexcept {
     }
     flight->kind = Flight::Kind::kBatch;
     flight->count = 0;
-    flight->deadline = Instant::max();
+    flight->deadline = Instant::min();
   }
   AddTakes(*flight, cell);
   AddLease(*flight, cell);
@@ -108,7 +108,7 @@ void SharedStore::FlushCell(KnownCell& cell, Flight*& joint) noexcept {
   joint = flight;
 }
 
-// A flight fails as one at the first deadline of those in it.
+// A cell's next call waits for the last deadline of its flight.
 bool SharedStore::Joins(const Flight& flight, const KnownCell& cell) noexcept {
   const Instant deadline = cell.first->deadline;
   return flight.count + kLeaseRuns < flight.runs.size() &&
@@ -140,7 +140,8 @@ void SharedStore::AddTakes(Flight& flight, KnownCell& cell) noexcept {
     if (!joins && flight.count + kLeaseRuns == flight.runs.size()) return;
     Dequeue(ask);
     ask.state = Ask::State::kFlying;
-    flight.deadline = std::min(flight.deadline, ask.deadline);
+    // Who has less time left fails alone.
+    flight.deadline = std::max(flight.deadline, ask.deadline);
     if (joins) {
       run->last->next = &ask;
       StoreCounters::Add(counters_.coalesced);
@@ -294,6 +295,7 @@ void SharedStore::OnTakeReply(const Flight&, Run& run, const CellReply& reply) n
   for (Ask* ask = run.first; ask != nullptr; ++index) {
     Ask* const next = ask->next;
     ask->next = nullptr;
+    UnlistEnding(*ask);
     if (!done) {
       Fail(*ask);
       Resume(*ask);
@@ -450,6 +452,7 @@ void SharedStore::Landed(KnownCell& cell) noexcept {
                        reach_.Away(server_.ServerOf(cell.place));
     if (!local) break;
     Dequeue(ask);
+    UnlistEnding(ask);
     Advance(ask);
   }
   if (cell.first != nullptr && !cell.in_flight) MarkDirty(cell);

@@ -86,7 +86,7 @@ TEST_F(SharedStoreJoinedTest, ShortOfTimeIsNotSharedWithThoseWhoHaveIt) {
   loop_.Settle(*store_);
   ASSERT_EQ(server_.asked().size(), 2u);
   EXPECT_EQ(server_.asked()[0].deadline, loop_.Now() + milliseconds(5));
-  EXPECT_EQ(server_.asked()[1].deadline, loop_.Now() + milliseconds(20));
+  EXPECT_EQ(server_.asked()[1].deadline, loop_.Now() + milliseconds(21));
   Run();
 }
 

@@ -303,6 +303,33 @@ TEST_F(SharedStoreTest, WhoStillWaitsAtItsDeadlineIsToldSo) {
   EXPECT_EQ(server_.cells().totals().granted, 1);
 }
 
+// Rules out: a request that has next to no time left failing all that share its call.
+TEST_F(SharedStoreTest, WhoHasLessTimeLeftThanTheOthersOfItsCallFailsAlone) {
+  const TestRule rule(SharedRule("r", 5, minutes(1)));
+  const uint64_t first = Ask({rule.Take()}, milliseconds(20));
+  const uint64_t hasty = Ask({rule.Take()}, milliseconds(1));
+  const uint64_t left = Ask({rule.Take()}, milliseconds(1));
+  const uint64_t last = Ask({rule.Take()}, milliseconds(20));
+  loop_.Settle(*store_);
+  ASSERT_EQ(server_.asked().size(), 1u);
+  EXPECT_EQ(server_.asked()[0].deadline, loop_.Now() + milliseconds(20));
+  store_->Abandon(left, /*refused=*/true);
+
+  Pass(milliseconds(1));
+  EXPECT_EQ(OutcomeOf(hasty).status, Status::kFailed);
+  EXPECT_FALSE(Answered(first));
+  store_->Abandon(hasty, /*refused=*/true);  // too late to be heard
+  Run();
+
+  EXPECT_EQ(OutcomeOf(first).status, Status::kTaken);
+  EXPECT_EQ(OutcomeOf(last).status, Status::kTaken);
+  EXPECT_EQ(answers_[hasty].times, 1);
+  EXPECT_FALSE(Answered(left));
+  EXPECT_EQ(server_.cells().totals().granted, 4);
+  EXPECT_EQ(server_.cells().totals().given_back, 1) << "of the one that was refused";
+  EXPECT_TRUE(store_->quiet());
+}
+
 TEST_F(SharedStoreTest, ALateAllowIsGivenBackOnlyIfTheRequestWasRefused) {
   const TestRule rule(SharedRule("r", 5, minutes(1)));
   for (const bool refused : {true, false}) {

@@ -61,7 +61,12 @@ void SharedStore::Turn(Instant now) noexcept {
 void SharedStore::ExpireWaiting(Instant now) noexcept {
   while (first_ending_ != nullptr && first_ending_->deadline <= now) {
     Ask& ask = *first_ending_;
+    if (ask.state == Ask::State::kFlying) {
+      FailFlying(ask);
+      continue;
+    }
     Dequeue(ask);
+    UnlistEnding(ask);
     Advance(ask);  // fails what is left of it
   }
 }

@@ -319,6 +319,20 @@ TEST_F(UpkeepTest, ASlotForARequestThatNobodyWaitsForIsReleased) {
   }
 }
 
+TEST_F(UpkeepTest, ASlotForARequestWhoseTimeWasOverIsReleased) {
+  const TestRule rule(SharedSlots(2));
+  const uint64_t hasty = Ask({rule.Take()}, milliseconds(1));
+  const uint64_t other = Ask({rule.Take()});
+  loop_.Settle(*store_);
+  Pass(milliseconds(1));
+  EXPECT_EQ(OutcomeOf(hasty).status, Status::kFailed);
+  Run();
+
+  EXPECT_EQ(OutcomeOf(other).status, Status::kTaken);
+  EXPECT_EQ(AskAndRun(rule.Take()).status, Status::kTaken);
+  EXPECT_EQ(AskAndRun(rule.Take()).status, Status::kRefused);
+}
+
 // --- nodes
 
 TEST_F(UpkeepTest, TheLastCountOfNodesHoldsWhileTheRegisterIsAway) {
