@@ -163,7 +163,7 @@ struct alignas(64) KnownCell {
   bool in_flight = false;
   bool listed_dirty = false;
   bool listed_leased = false;
-  bool listed_held = false;
+  bool listed_held = false;  // at held_at
 
   // Who waits for it, in order of arrival.
   Ask* first = nullptr;
@@ -181,6 +181,7 @@ struct alignas(64) KnownCell {
   SlotBook slots;
   Instant renew_at;
   uint32_t renewals_out = 0;  // in flights
+  size_t held_at = 0;         // in the store's list of those that have slots
   size_t pool_index = 0;
 
   [[nodiscard]] std::string_view key() const noexcept { return {key_bytes.data(), key_size}; }

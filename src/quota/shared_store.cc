@@ -310,7 +310,7 @@ void SharedStore::GiveBackTaken(Ask& ask, bool slots_only) noexcept {
 void SharedStore::GiveBackTo(KnownCell& cell, int64_t cost, int64_t mark) noexcept {
   if (cell.shape.concurrency) {
     const auto epoch = static_cast<uint32_t>(mark);
-    cell.slots.Remove(epoch, cost);
+    DropSlots(cell, epoch, cost);
     AddDue(CellOp::kRelease, cell, cost, 0, epoch);
     return;
   }

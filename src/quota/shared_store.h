@@ -204,6 +204,8 @@ class SharedStore final : public engine::QuotaStore, private CellSink, private N
   void Wake() noexcept;
   void WakeSoon() noexcept;
   void HoldSlots(KnownCell& cell, uint32_t epoch, int64_t slots) noexcept;
+  void DropSlots(KnownCell& cell, uint32_t epoch, int64_t slots) noexcept;
+  [[nodiscard]] Instant NextRenewal(const KnownCell& cell) const noexcept;
   [[nodiscard]] int64_t LeaseMax(const KnownCell& cell) const noexcept;
   [[nodiscard]] std::string_view OwnerOf(uint32_t epoch, std::span<char> room) const noexcept;
 
@@ -221,7 +223,7 @@ class SharedStore final : public engine::QuotaStore, private CellSink, private N
   std::vector<KnownCell*> dirty_;
   std::vector<KnownCell*> flushing_;
   std::vector<KnownCell*> leased_;  // pinned
-  std::vector<KnownCell*> held_;    // pinned
+  std::vector<KnownCell*> held_;    // pinned; those with slots
   std::vector<Run> dues_;           // their cells are pinned
   std::vector<Run> due_again_;      // releases that were not applied
   Instant now_;

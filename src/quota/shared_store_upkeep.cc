@@ -11,6 +11,11 @@
 #include "quota/shared_store.h"
 
 namespace flowguard::quota {
+namespace {
+
+constexpr Duration kRenewGrid = std::chrono::milliseconds(500);
+
+}  // namespace
 
 void SharedStore::AddDue(CellOp op, KnownCell& cell, int64_t cost, int64_t mark, uint32_t epoch,
                          int tries) noexcept {
@@ -128,35 +133,44 @@ int64_t SharedStore::LeaseMax(const KnownCell& cell) const noexcept {
   return std::clamp<int64_t>(units, 1, std::max<int64_t>(cell.overshoot, 1));
 }
 
+// Rounded up, so that many cells are renewed in one go over all of them.
+Instant SharedStore::NextRenewal(const KnownCell& cell) const noexcept {
+  const Duration due = (now_ + cell.shape.config.rate.window / 3).time_since_epoch();
+  return Instant((due + kRenewGrid - Duration(1)) / kRenewGrid * kRenewGrid);
+}
+
 void SharedStore::HoldSlots(KnownCell& cell, uint32_t epoch, int64_t slots) noexcept {
-  if (!cell.slots.any()) cell.renew_at = now_ + cell.shape.config.rate.window / 3;
   cell.slots.Add(epoch, slots);
-  renew_at_ = std::min(renew_at_, cell.renew_at);
   if (cell.listed_held) return;
+  cell.renew_at = NextRenewal(cell);
+  renew_at_ = std::min(renew_at_, cell.renew_at);
   cell.listed_held = true;
+  cell.held_at = held_.size();
   cells_.Pin(cell);
   held_.push_back(&cell);
 }
 
+void SharedStore::DropSlots(KnownCell& cell, uint32_t epoch, int64_t slots) noexcept {
+  cell.slots.Remove(epoch, slots);
+  if (!cell.listed_held || cell.slots.any()) return;
+  cell.listed_held = false;
+  held_[cell.held_at] = held_.back();
+  held_[cell.held_at]->held_at = cell.held_at;
+  held_.pop_back();
+  cells_.Unpin(cell);
+}
+
 void SharedStore::RenewSlots(Instant now) noexcept {
   renew_at_ = Instant::max();
-  for (size_t i = 0; i < held_.size();) {
-    KnownCell& cell = *held_[i];
-    if (!cell.slots.any()) {
-      cell.listed_held = false;
-      held_[i] = held_.back();
-      held_.pop_back();
-      cells_.Unpin(cell);
-      continue;
-    }
+  for (KnownCell* const held : held_) {
+    KnownCell& cell = *held;
     if (now >= cell.renew_at) {
-      cell.renew_at = now + cell.shape.config.rate.window / 3;
+      cell.renew_at = NextRenewal(cell);
       for (const SlotBook::Entry& entry : cell.slots.entries()) {
         if (entry.held > 0) AddDue(CellOp::kRenew, cell, entry.held, 0, entry.epoch);
       }
     }
     renew_at_ = std::min(renew_at_, cell.renew_at);
-    ++i;
   }
 }
 

@@ -272,6 +272,36 @@ TEST_F(UpkeepTest, ARenewalWhoseOutcomeIsNotKnownEndsItsEpoch) {
   Run();
 }
 
+// Rules out: cells that nobody uses any more in the way of others until they would be renewed.
+TEST_F(UpkeepTest, CellsWhoseSlotsAreReleasedMakeRoom) {
+  const TestRule rule(SharedSlots(1));
+  for (size_t i = 0; i < base::kStoreCellsMax + 100; ++i) {
+    const std::string client = "12345678" + std::to_string(i);
+    const engine::TakeOutcome held = AskAndRun(rule.TakeAs(client));
+    ASSERT_EQ(held.status, Status::kTaken) << i;
+    store_->GiveBack(rule.TakeAs(client), held.receipt, loop_.Now());
+    Run();
+  }
+  EXPECT_EQ(store_->status().failed_full, 0u);
+}
+
+TEST_F(UpkeepTest, CellsAreRenewedTogether) {
+  constexpr int kCells = 20;
+  const TestRule rule(SharedSlots(kCells));
+  for (int i = 0; i < kCells; ++i) {
+    Pass(milliseconds(10));
+    AskAndRun(rule.TakeAs("12345678" + std::to_string(i)));
+  }
+  Pass(base::kSlotExpiry / 3);
+  ASSERT_TRUE(server_.asked().empty());
+  Pass(milliseconds(500));
+  size_t renewals = 0;
+  for (const auto& asked : server_.asked())
+    renewals += asked.calls.size();
+  EXPECT_EQ(renewals, kCells);
+  Run();
+}
+
 TEST_F(UpkeepTest, ASlotWhoseOutcomeIsNotKnownExpiresAlthoughOthersAreHeld) {
   const TestRule rule(SharedSlots(3));
   const engine::TakeOutcome before = AskAndRun(rule.Take());
