@@ -64,11 +64,8 @@ CellShape ShapeOf(const engine::RemoteTake& take, int shard) noexcept {
                   .config = take.config,
                   .concurrency = rule.kind == RuleKind::kConcurrency};
   if (rule.shards <= 1) return shape;
-  const bool has_burst = shape.config.burst > 0;
   shape.config.rate.limit = PartOf(take.config.rate.limit, rule.shards, shard);
-  if (has_burst) {
-    shape.config.burst = std::max<int64_t>(PartOf(take.config.burst, rule.shards, shard), 1);
-  }
+  shape.config.burst = PartOf(take.config.burst, rule.shards, shard);
   shape.config.max_debt = take.config.max_debt / rule.shards;
   return shape;
 }

@@ -150,22 +150,12 @@ void CheckAlgorithm(const Rule& rule, FaultsAt& faults) {
   }
 }
 
-// The parts of a shared limit add up to it, so none may be left with nothing.
 void CheckShards(const Rule& rule, FaultsAt& faults) {
   if (rule.shards == kDefaults.shards) return;
   CheckBetween("shards", rule.shards, 1, base::kShardsMax, faults);
   if (rule.lease != kDefaults.lease)
     faults.Error("shards", "found beside lease; either spreads a hot cell, choose one");
-  const int64_t burst = rule.algorithm == Algorithm::kTokenBucket && rule.burst.has_value()
-                            ? *rule.burst
-                            : rule.rate.limit;
-  const int64_t least = std::min(rule.rate.limit, burst);
-  if (rule.shards < 1 || rule.rate.limit <= 0) return;
-  if (rule.cost.reserve > least / rule.shards)
-    faults.Error("shards", Found(rule.shards) + "; a part of " +
-                               std::to_string(least / rule.shards) +
-                               " units would be below the cost of a request, " +
-                               std::to_string(rule.cost.reserve));
+  CheckParts(rule, rule.rate, rule.burst, "", faults);
 }
 
 void CheckLease(const Rule& rule, FaultsAt& faults) {
@@ -282,6 +272,18 @@ void CheckBreaker(const Rule& rule, FaultsAt& faults) {
 }
 
 }  // namespace
+
+void CheckParts(const Rule& rule, const Rate& rate, const std::optional<int64_t>& burst,
+                const std::string& prefix, FaultsAt& faults) {
+  if (rule.shards < 1 || rate.limit <= 0) return;
+  const bool has_burst = rule.algorithm == Algorithm::kTokenBucket && burst.has_value();
+  const int64_t least = has_burst ? std::min(rate.limit, *burst) : rate.limit;
+  if (rule.shards == kDefaults.shards || rule.cost.reserve <= least / rule.shards) return;
+  faults.Error(prefix + "shards", Found(rule.shards) + "; a part of " +
+                                      std::to_string(least / rule.shards) +
+                                      " units would be below the cost of a request, " +
+                                      std::to_string(rule.cost.reserve));
+}
 
 void CheckRule(const Rule& rule, FaultsAt& faults) {
   CheckName(rule.name, faults);

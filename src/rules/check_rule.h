@@ -5,6 +5,11 @@
 // the arithmetic of an algorithm is checked in compile.cc.
 #pragma once
 
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
 #include "flowguard/rule.h"
 
 #include "rules/faults.h"
@@ -13,6 +18,11 @@ namespace flowguard::rules {
 
 // Name, target, and the fields of its kind and algorithm.
 void CheckRule(const Rule& rule, FaultsAt& faults);
+
+// That of a rule with shards none is left with less than a request costs: their parts add up
+// to the limit.  `rate` and `burst` are the rule's, or those of the override that `prefix` names.
+void CheckParts(const Rule& rule, const Rate& rate, const std::optional<int64_t>& burst,
+                const std::string& prefix, FaultsAt& faults);
 
 // What a client sees of a refusal or a degraded answer: statuses, and headers that
 // cannot smuggle a second header or change the framing of a message.

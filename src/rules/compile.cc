@@ -312,6 +312,7 @@ class Compiler {
       }
       quota.config = ConfigOf(rule, entry.rate, entry.burst);
       if (!MakeSpec(rule, quota, field + ": ", faults)) return;
+      CheckParts(rule, entry.rate, entry.burst, field + ": ", faults);
     }
     compiled.overrides.push_back(std::move(quota));
   }

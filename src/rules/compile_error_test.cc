@@ -263,6 +263,23 @@ TEST(CompileErrorTest, ShardsHaveEachAPartOfTheLimit) {
               ElementsAre(HasSubstr("shards: found beside lease")));
 }
 
+// Rules out: parts of an override that add up to more than it, or with nothing in them.
+TEST(CompileErrorTest, ShardsHaveEachAPartOfAnOverrideToo) {
+  const auto errors = [](Override entry) {
+    return SharedErrorsOf([&](Rule& r) {
+      r.by = {"ip"};
+      r.rate.limit = 100;
+      r.shards = 4;
+      r.overrides = {std::move(entry)};
+    });
+  };
+  constexpr const char* kFault = "overrides.\"10.0.0.1\": shards: found 4; a part of 0 units";
+  EXPECT_THAT(errors({"10.0.0.1", {3, seconds(1)}, {}}), ElementsAre(HasSubstr(kFault)));
+  EXPECT_THAT(errors({"10.0.0.1", {50, seconds(1)}, 3}), ElementsAre(HasSubstr(kFault)));
+  EXPECT_THAT(errors({"10.0.0.1", {4, seconds(1)}, 4}), ElementsAre());
+  EXPECT_THAT(errors({"10.0.0.1", {0, seconds(1)}, {}}), ElementsAre()) << "refuses everything";
+}
+
 TEST(CompileErrorTest, WhatHasNoScriptIsNotShared) {
   for (const Algorithm algorithm :
        {Algorithm::kSmoothBursty, Algorithm::kWarmUp, Algorithm::kWarmUpWindow}) {
