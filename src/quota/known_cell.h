@@ -130,18 +130,17 @@ class SlotBook {
       if (entry.held > 0 && entry.epoch == epoch) entry.held -= slots;
     }
   }
-  // False: too many epochs have slots still; the next unknown outcome tries again.
-  bool BeginEpoch() noexcept {
+  // `epoch` is greater than all before.  Too many of those have slots still: the present one
+  // goes on, and the next unknown outcome tries again.
+  void BeginEpoch(uint32_t epoch) noexcept {
     // One entry is left for the flight that is out under the present epoch.
     const auto in_use = std::count_if(entries_.begin(), entries_.end(),
                                       [](const Entry& entry) { return entry.held > 0; });
-    if (static_cast<size_t>(in_use) + 1 >= entries_.size()) return false;
-    ++epoch_;
-    return true;
+    if (static_cast<size_t>(in_use) + 1 < entries_.size()) epoch_ = epoch;
   }
-  void Clear() noexcept {
+  void Clear(uint32_t epoch) noexcept {
     entries_ = {};
-    epoch_ = 0;
+    epoch_ = epoch;
   }
 
  private:

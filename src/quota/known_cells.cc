@@ -113,7 +113,7 @@ void KnownCells::Fill(KnownCell& cell, const base::Hash128& id, const engine::Re
   cell.filter.Clear();
   if (rule.prefilter) cell.filter.Enable(rule.algorithm, cell.shape.config);
   cell.lease = {};
-  cell.slots.Clear();
+  cell.slots.Clear(last_epoch_);
   cell.last = {};
   cell.returned_at = Instant::min();
 }

@@ -33,6 +33,10 @@ class KnownCells {
   void Pin(KnownCell& cell) noexcept;
   void Unpin(KnownCell& cell) noexcept;
 
+  // Who holds the slots of `cell` from here on is another than whom any cell had, so that one
+  // that is forgotten and known again does not go on under the name that has a lost slot.
+  void BeginEpoch(KnownCell& cell) noexcept { cell.slots.BeginEpoch(++last_epoch_); }
+
  private:
   [[nodiscard]] KnownCell* Find(const base::Hash128& id) const noexcept;
   KnownCell* Room() noexcept;
@@ -48,6 +52,7 @@ class KnownCells {
   StoreCounters& counters_;
   Pool<KnownCell> pool_;
   std::vector<KnownCell*> buckets_;
+  uint32_t last_epoch_ = 0;
   KnownCell* newest_ = nullptr;  // of those that are not pinned
   KnownCell* oldest_ = nullptr;
 };

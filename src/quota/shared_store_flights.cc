@@ -427,7 +427,7 @@ void SharedStore::OnDues(Flight& flight, std::span<const CellReply> replies) noe
     if (status == CellReply::Status::kDone) continue;
     if (run.op == CellOp::kRenew) {
       // It may be carried out yet.
-      if (status == CellReply::Status::kUnknown) run.cell->slots.BeginEpoch();
+      if (status == CellReply::Status::kUnknown) cells_.BeginEpoch(*run.cell);
       run.cell->renew_at = now_ + kRetryPause;
       renew_at_ = std::min(renew_at_, run.cell->renew_at);
     } else if (run.op != CellOp::kRelease) {
@@ -460,7 +460,7 @@ void SharedStore::Landed(KnownCell& cell) noexcept {
 
 void SharedStore::UnknownSlots(KnownCell& cell) noexcept {
   StoreCounters::Add(counters_.slots_leaked);
-  cell.slots.BeginEpoch();
+  cells_.BeginEpoch(cell);
 }
 
 }  // namespace flowguard::quota

@@ -324,6 +324,26 @@ TEST_F(UpkeepTest, ASlotWhoseOutcomeIsNotKnownExpiresAlthoughOthersAreHeld) {
   EXPECT_EQ(server_.cells().SlotsInUse(key, loop_.Now().time_since_epoch().count() / 1000), 0);
 }
 
+// Rules out: a cell that was forgotten renewing a slot that nobody has, under its old name.
+TEST_F(UpkeepTest, ACellThatIsKnownAgainHasAnotherNameForItsSlots) {
+  const TestRule rule(SharedSlots(3));
+  Ask({rule.Take()});
+  loop_.Settle(*store_);
+  ASSERT_EQ(server_.asked().size(), 1u);
+  const std::string before(server_.asked()[0].calls[0].owner);
+  server_.Lose(loop_.Now());
+  const TestRule other(SharedRule("r", 5, minutes(1)));
+  for (size_t i = 0; i < base::kStoreCellsMax; ++i)
+    AskAndRun(other.TakeAs("12345678" + std::to_string(i)));
+  ASSERT_GE(store_->status().cells_forgotten, 1u);
+
+  Ask({rule.Take()});
+  loop_.Settle(*store_);
+  ASSERT_EQ(server_.asked().size(), 1u);
+  EXPECT_NE(server_.asked()[0].calls[0].owner, before);
+  Run();
+}
+
 TEST_F(UpkeepTest, AReleaseThatWasNotAppliedIsSentAgain) {
   const TestRule rule(SharedSlots(1));
   const engine::TakeOutcome held = AskAndRun(rule.Take());
