@@ -397,7 +397,9 @@ void SharedStore::Tell(Ask& ask) noexcept {
   for (size_t i = 0; i < ask.count; ++i) {
     switch (ask.outcomes[i].status) {
       case TakeOutcome::Status::kTaken:
-        StoreCounters::Add(counters_.granted);
+        // Nothing was taken where another rule refused.
+        if (ask.outcomes[i].receipt.cost > 0 || ask.parts[i].cost == 0)
+          StoreCounters::Add(counters_.granted);
         break;
       case TakeOutcome::Status::kRefused:
         StoreCounters::Add(counters_.refused);

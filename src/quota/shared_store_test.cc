@@ -240,6 +240,8 @@ TEST_F(SharedStoreTest, TakesOfNeighboursGoTogetherAllOrNothing) {
   EXPECT_EQ(OutcomeOf(second, 0).receipt.cost, 0);
   EXPECT_EQ(OutcomeOf(second, 1).status, Status::kRefused);
   EXPECT_EQ(server_.cells().totals().granted, 2);
+  EXPECT_EQ(store_->status().granted, 2u) << "what took nothing is not granted";
+  EXPECT_EQ(store_->status().refused, 1u);
   const uint64_t third = Ask({a.Take(), b.Take()});
   EXPECT_TRUE(Answered(third)) << "one of them is known to refuse";
 }

@@ -18,7 +18,7 @@ struct StoreStatus {
   uint64_t beats_failed = 0;
 
   // --- answers
-  uint64_t granted = 0;
+  uint64_t granted = 0;  // and peeks that were answered
   uint64_t refused = 0;
   uint64_t failed = 0;       // by the store: not asked, or asked and not answered in time
   uint64_t failed_away = 0;  // of these, at once, for the server was known to be away
