@@ -8,6 +8,7 @@
 #include "base/bounds.h"
 #include "base/hash.h"
 #include "http/path.h"
+#include "serve/store_patience.h"
 
 namespace flowguard::serve {
 namespace {
@@ -366,7 +367,7 @@ void DecisionApi::Ask(Waiting& waiting) noexcept {
   waiting.stage = Waiting::Stage::kAsking;
   store_->Take(waiting.attempt->remote_takes(), now, now + options_.store_deadline, waiting.ticket,
                this);
-  loop_.ArmAfter(waiting.timer, options_.store_deadline);
+  loop_.ArmAfter(waiting.timer, options_.store_deadline + kStoreTellMax);
 }
 
 void DecisionApi::OnTaken(uint64_t ticket, std::span<const engine::TakeOutcome> outcomes) noexcept {

@@ -12,6 +12,7 @@
 
 #include "serve/decision_api.h"
 #include "serve/handler_client_test.h"
+#include "serve/store_patience.h"
 #include "testing/fake_quota_store.h"
 #include "testing/manual_clock.h"
 #include "testing/rules.h"
@@ -26,6 +27,9 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using ::testing::HasSubstr;
 using Script = FakeQuotaStore::Script;
+
+// With a deadline of 20 ms.
+constexpr Duration kOverdue = milliseconds(21) + kStoreTellMax;
 
 Rule Shared(int64_t limit, StoreFailurePolicy policy = StoreFailurePolicy::kClosed) {
   return SharedRule("shared", limit, hours(1), policy);
@@ -151,7 +155,7 @@ TEST(DecisionApiStoreTest, AStatusTellsWhatTheStoreSaysAndTakesNothing) {
   worker.store.AnswerAll();
   EXPECT_THAT(worker.client->Receive(), HasSubstr(R"("remaining":2,)"));
   worker.SendAndWait(kStatus, Script::kWhenTold);
-  worker.Advance(milliseconds(21));
+  worker.Advance(kOverdue);
   EXPECT_THAT(worker.client->Receive(), HasSubstr(R"("remaining":null,)"));
   EXPECT_EQ(worker.store.Held(), 1);
 }
@@ -230,7 +234,7 @@ TEST(DecisionApiStoreTest, AStoreThatNeverAnswersHoldsAQuestionUntilTheDeadlineO
     worker.Advance(milliseconds(19));
     EXPECT_EQ(worker.client->Receive(), "");
 
-    worker.Advance(milliseconds(2));
+    worker.Advance(kOverdue - milliseconds(19));
 
     EXPECT_EQ(StatusOf(worker.client->Receive()), status);
     EXPECT_EQ(worker.store.abandoned(), 1);
@@ -245,7 +249,7 @@ TEST(DecisionApiStoreTest, ChecksAndEntersAreToldOfTheFailure) {
   Worker worker(ground);
   for (const std::string_view request : {kCheck, kEnter}) {
     worker.SendAndWait(request, Script::kWhenTold);
-    worker.Advance(milliseconds(21));
+    worker.Advance(kOverdue);
     EXPECT_THAT(worker.client->Receive(),
                 HasSubstr(R"("allowed":false,"verdict":"refuse","reason":"store_failure")"));
   }
@@ -254,13 +258,26 @@ TEST(DecisionApiStoreTest, ChecksAndEntersAreToldOfTheFailure) {
   EXPECT_EQ(StatusOf(worker.client->Ask(kAuth)), "503");
 }
 
+// Rules out: what a store that is well granted in the last moment being given back although the
+// request goes.
+TEST(DecisionApiStoreTest, AtTheDeadlineItIsTheStoresToSayThatItFailed) {
+  Ground ground({Shared(5, StoreFailurePolicy::kOpen)});
+  Worker worker(ground);
+  worker.SendAndWait(kAuth, Script::kWhenTold);
+  worker.Advance(milliseconds(20));
+  EXPECT_EQ(worker.store.abandoned(), 0);
+  worker.store.AnswerAll();
+  EXPECT_EQ(StatusOf(worker.client->Receive()), "200");
+  EXPECT_EQ(worker.store.Held(), 1);
+}
+
 // Rules out that units are lost when the answer and the end of patience cross.
 TEST(DecisionApiStoreTest, AnAnswerThatCrossesTheDeadlineCounts) {
   Ground ground({Shared(5)});
   Worker worker(ground);
   worker.SendAndWait(kAuth, Script::kAfterGivingUp);
 
-  worker.Advance(milliseconds(21));
+  worker.Advance(kOverdue);
 
   EXPECT_EQ(StatusOf(worker.client->Receive()), "200");
   EXPECT_EQ(worker.store.Held(), 1);

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "serve/gateway_fixture_test.h"
+#include "serve/store_patience.h"
 #include "testing/fake_quota_store.h"
 #include "testing/rules.h"
 
@@ -20,6 +21,9 @@ using testing::FakeQuotaStore;
 using testing::SharedRule;
 using testing::SocketClient;
 using Script = FakeQuotaStore::Script;
+
+// With a deadline of 20 ms.
+constexpr Duration kOverdue = milliseconds(21) + kStoreTellMax;
 
 struct GatewayStoreTest : GatewayTest {
   GatewayStoreTest() {
@@ -86,7 +90,7 @@ TEST_F(GatewayStoreTest, TheStatusPageTellsWhatTheStoreSaysAndTakesNothing) {
   ASSERT_TRUE(UntilReceived(client, R"("remaining":2)"));
   client.Forget();
   AskAndWait(client, kStatus, Script::kWhenTold);
-  clock.Advance(milliseconds(21));
+  clock.Advance(kOverdue);
   ASSERT_TRUE(UntilReceived(client, kUnknown));
   fake.AnswerAll();
   EXPECT_EQ(StatusOf(Ask(client, kGet)), "200");
@@ -188,7 +192,7 @@ TEST_F(GatewayStoreTest, AStoreThatNeverAnswersHoldsARequestUntilTheDeadlineOnly
   clock.Advance(milliseconds(19));
   Turn();
   EXPECT_EQ(client.Poll(), "");
-  clock.Advance(milliseconds(2));
+  clock.Advance(kOverdue - milliseconds(19));
   ASSERT_TRUE(UntilReceived(client, "HTTP/1.1 503"));
   EXPECT_EQ(fake.abandoned(), 1);
   EXPECT_EQ(fake.Held(), 0) << "what it took is given back";
@@ -203,10 +207,24 @@ TEST_F(GatewayStoreTest, AtTheDeadlineTheLocalShareDecides) {
   for (const std::string status : {"200", "429"}) {
     SocketClient client = Dial();
     AskAndWait(client, kGet, Script::kWhenTold);
-    clock.Advance(milliseconds(21));
+    clock.Advance(kOverdue);
     ASSERT_TRUE(UntilReceived(client, "HTTP/1.1 " + status));
   }
   EXPECT_EQ(fake.Held(), 0);
+}
+
+// Rules out: what a store that is well granted in the last moment being given back although the
+// request goes.
+TEST_F(GatewayStoreTest, AtTheDeadlineItIsTheStoresToSayThatItFailed) {
+  Open({Shared(5, StoreFailurePolicy::kOpen)});
+  SocketClient client = Dial();
+  AskAndWait(client, kGet, Script::kWhenTold);
+  clock.Advance(milliseconds(20));
+  Turn();
+  EXPECT_EQ(fake.abandoned(), 0);
+  fake.AnswerAll();
+  ASSERT_TRUE(UntilReceived(client, "HTTP/1.1 200"));
+  EXPECT_EQ(fake.Held(), 1);
 }
 
 // Rules out that units are lost when the answer and the end of patience cross.
@@ -214,7 +232,7 @@ TEST_F(GatewayStoreTest, AnAnswerThatCrossesTheDeadlineCounts) {
   Open({Shared(5)});
   SocketClient client = Dial();
   AskAndWait(client, kGet, Script::kAfterGivingUp);
-  clock.Advance(milliseconds(21));
+  clock.Advance(kOverdue);
   ASSERT_TRUE(UntilReceived(client, "HTTP/1.1 200"));
   EXPECT_EQ(fake.Held(), 1);
   EXPECT_EQ(upstream.requests(), 1U);
@@ -243,7 +261,7 @@ TEST_F(GatewayStoreTest, AClientThatLeavesAtTheDeadlineIsAbandonedOnce) {
   Open({Shared(5, StoreFailurePolicy::kOpen)});
   SocketClient client = Dial();
   AskAndWait(client, kGet, Script::kWhenTold);
-  clock.Advance(milliseconds(21));
+  clock.Advance(kOverdue);
   client.Close();
   Turn();
   EXPECT_EQ(fake.abandoned(), 1);

@@ -9,6 +9,7 @@
 #include "http/handler.h"
 #include "serve/gateway.h"
 #include "serve/proxy_exchange.h"
+#include "serve/store_patience.h"
 
 namespace flowguard::serve {
 
@@ -40,7 +41,7 @@ void ProxyExchange::Ask() noexcept {
   stage_ = Stage::kAsking;
   gateway_.store_->Take(attempt_.remote_takes(), now, now + gateway_.options_.store_deadline,
                         ticket_, &gateway_);
-  gateway_.loop_.ArmAfter(wait_, gateway_.options_.store_deadline);
+  gateway_.loop_.ArmAfter(wait_, gateway_.options_.store_deadline + kStoreTellMax);
 }
 
 bool ProxyExchange::OnStoreAnswer(uint64_t ticket,
