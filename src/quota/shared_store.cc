@@ -70,7 +70,9 @@ SharedStore::SharedStore(SharedStoreOptions options, StoreLoop& loop, CellServer
       flights_(base::kStoreFlightsMax),
       by_ticket_(kTicketBuckets),
       now_(loop.Now()) {
-  counters_.nodes.store(options_.nodes, std::memory_order_relaxed);
+  // Who does not count has no say, for the configured number would stand beside the count.
+  if (options_.node_register != nullptr)
+    counters_.nodes.store(options_.nodes, std::memory_order_relaxed);
 }
 
 int SharedStore::Nodes() const noexcept {

@@ -443,6 +443,16 @@ TEST_F(UpkeepTest, FewerNodesAreBelievedWhenTheyStayFewer) {
   EXPECT_EQ(store_->Nodes(), 2) << "from then on, not from before";
 }
 
+// Rules out: the number that was configured being told of for the one that was counted, by the
+// workers that do not count.
+TEST_F(UpkeepTest, AStoreThatDoesNotCountTellsOfNoNodes) {
+  SharedStoreOptions options;
+  options.nodes = 9;
+  Build(std::move(options));
+  EXPECT_EQ(store_->Nodes(), 9);
+  EXPECT_EQ(store_->status().nodes, 0);
+}
+
 // A register that is lost again and again counts from one each time.
 TEST_F(UpkeepTest, ACountThatIsInterruptedBeginsAnewAndTheMostOfItIsBelieved) {
   FakeRegister nodes;

@@ -14,7 +14,7 @@ struct StoreStatus {
   int places_away = 0;  // servers that do not answer now
   uint64_t fallback_entered = 0;
   uint64_t fallback_left = 0;
-  int nodes = 0;  // that share the limits; 0: not known
+  int nodes = 0;  // that share the limits; 0: not known, or another store counts them
   uint64_t beats_failed = 0;
 
   // --- answers
