@@ -114,9 +114,10 @@ inline constexpr size_t kStoreDuesMax =
 inline constexpr size_t kCellCallsPerFlightMax = 32;
 inline constexpr size_t kDeniedCostsMax = 4;  // refusals remembered of one cell
 inline constexpr Duration kDenyMax = std::chrono::seconds(1);
-inline constexpr size_t kStoreServersMax = 64;  // whose failures are told apart
-inline constexpr size_t kSlotEpochsMax = 4;     // owners of one cell's slots, one after the other
-inline constexpr int kReleaseTriesMax = 16;     // until a slot is left to expire
+inline constexpr size_t kStoreServersMax =
+    1'001;  // whose failures are told apart: a cluster's masters, and one that is not known
+inline constexpr size_t kSlotEpochsMax = 4;  // owners of one cell's slots, one after the other
+inline constexpr int kReleaseTriesMax = 16;  // until a slot is left to expire
 
 // --- text
 inline constexpr size_t kTextDepthMax = 64;         // maps and lists within each other

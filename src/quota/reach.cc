@@ -8,15 +8,19 @@
 
 namespace flowguard::quota {
 
+static_assert(base::kStoreServersMax > base::kRedisNodesMax);
+
 void Reach::Answered(uint32_t number) noexcept {
-  Server& server = At(number);
-  server.failures = 0;
-  if (server.away) Back(server);
+  Server* const server = Find(number);
+  if (server == nullptr) return;
+  server->failures = 0;
+  if (server->away) Back(*server);
 }
 
 void Reach::Failed(uint32_t number, const KnownCell& cell, Instant now) noexcept {
   StoreCounters::Add(counters_.flights_failed);
-  Server& server = At(number);
+  if (PlaceOf(number) >= servers_.size()) servers_.resize(PlaceOf(number) + 1);
+  Server& server = servers_[PlaceOf(number)];
   if (server.away || ++server.failures < kFailuresToLeave) return;
   server.away = true;
   server.probe.server = number;
@@ -65,7 +69,7 @@ bool Reach::NextProbe(Instant now, Probe& probe) noexcept {
 }
 
 void Reach::ProbeEnded(uint32_t number, bool answered, Instant now) noexcept {
-  Server& server = At(number);
+  Server& server = servers_[PlaceOf(number)];
   server.probing = false;
   if (!server.away) return;
   if (answered) {

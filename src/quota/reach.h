@@ -8,6 +8,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "flowguard/time.h"
 
@@ -30,9 +31,13 @@ class Reach {
   // `seed`: probes of nodes that lost a server together come apart.
   Reach(uint64_t seed, StoreCounters& counters) noexcept : draw_(seed | 1), counters_(counters) {}
 
-  [[nodiscard]] bool Away(uint32_t server) const noexcept { return At(server).away; }
+  [[nodiscard]] bool Away(uint32_t number) const noexcept {
+    const Server* const server = Find(number);
+    return server != nullptr && server->away;
+  }
   // A flight to a server ended; it asked for `cell`.  Logs when fallback is entered or left.
   void Answered(uint32_t server) noexcept;
+  // Cost of Failed: allocates where none of so high a number has failed before.
   void Failed(uint32_t server, const KnownCell& cell, Instant now) noexcept;
 
   // A server that is to be probed now, by a peek at the cell that is written to `key` and
@@ -58,16 +63,20 @@ class Reach {
     Probe probe;
   };
 
-  [[nodiscard]] const Server& At(uint32_t server) const noexcept {
-    return servers_[server % base::kStoreServersMax];
+  [[nodiscard]] static size_t PlaceOf(uint32_t number) noexcept {
+    return number % base::kStoreServersMax;
   }
-  [[nodiscard]] Server& At(uint32_t server) noexcept {
-    return servers_[server % base::kStoreServersMax];
+  // Null: it never failed.
+  [[nodiscard]] const Server* Find(uint32_t number) const noexcept {
+    return PlaceOf(number) < servers_.size() ? &servers_[PlaceOf(number)] : nullptr;
+  }
+  [[nodiscard]] Server* Find(uint32_t number) noexcept {
+    return PlaceOf(number) < servers_.size() ? &servers_[PlaceOf(number)] : nullptr;
   }
   void Back(Server& server) noexcept;
   void PutOff(Server& server, Instant now) noexcept;
 
-  std::array<Server, base::kStoreServersMax> servers_;
+  std::vector<Server> servers_;  // by number, as far as one has failed
   size_t away_ = 0;
   uint64_t draw_;
   StoreCounters& counters_;

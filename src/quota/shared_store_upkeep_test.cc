@@ -160,6 +160,26 @@ TEST_F(UpkeepTest, OneServersFailuresAreNotAnothers) {
   EXPECT_EQ(store_->status().flights_failed, failed) << "it is not asked any more";
 }
 
+// Rules out: of a large cluster one master's failures taken for another's.
+TEST_F(UpkeepTest, EveryMasterOfTheLargestClusterIsToldApart) {
+  constexpr uint32_t kServers = base::kRedisNodesMax + 1;
+  server_.set_spread(true);
+  server_.set_servers(kServers);
+  const TestRule gone(SharedRule("gone", 5, minutes(1)));
+  for (int i = 0; i < kFailuresToLeave; ++i)
+    FailOnce(gone);
+  EXPECT_EQ(store_->status().places_away, 1);
+  const uint32_t away = server_.ServerOf(server_.PlaceOf("rl:{gone}"));
+  int others = 0;
+  for (int i = 0; i < 300; ++i) {
+    const std::string name = "r" + std::to_string(i);
+    if (server_.ServerOf(server_.PlaceOf("rl:{" + name + "}")) == away) continue;
+    ++others;
+    EXPECT_EQ(AskAndRun(TestRule(SharedRule(name, 5, minutes(1))).Take()).status, Status::kTaken);
+  }
+  EXPECT_GT(others, 250);
+}
+
 // A cell that moves goes by what its new server does.
 TEST_F(UpkeepTest, ACellThatMovesToAServerThatAnswersIsAskedThere) {
   server_.set_spread(true);
