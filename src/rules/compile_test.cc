@@ -34,7 +34,8 @@ TEST(CompileTest, RulesKeepTheirPlacesAndNumbers) {
   Rule rule = Limit("create", 500);
   rule.burst = 900;
   rule.by = {"ip", "header:X-Api-Key"};
-  rule.on = {"order:create", "POST /orders"};
+  rule.on.resource = "order:create";
+  rule.on.route = "POST /orders";
   rule.cost.max_debt = 7;
 
   const RuleTable table = Good(Set({Limit("first"), rule}));
