@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # The installed package: FlowGuard::core (standard library only), FlowGuard::text
-# (adds yaml-cpp and nlohmann-json), FlowGuard::quota (adds OpenSSL), their CMake package
+# (adds yaml-cpp, nlohmann-json and RE2), FlowGuard::quota (adds OpenSSL), their CMake package
 # and pkg-config files.
 include(CMakePackageConfigHelpers)
 
@@ -25,7 +25,7 @@ endfunction()
 
 fg_package_library(core FOLDERS ${FLOWGUARD_CORE_FOLDERS} LINKS Threads::Threads)
 if(FLOWGUARD_TEXT)
-  fg_package_library(text FOLDERS ${FLOWGUARD_TEXT_FOLDERS} LINKS flowguard_core yaml-cpp)
+  fg_package_library(text FOLDERS ${FLOWGUARD_TEXT_FOLDERS} LINKS flowguard_core yaml-cpp re2)
 endif()
 if(FLOWGUARD_QUOTA)
   find_package(OpenSSL 3 REQUIRED)

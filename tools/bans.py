@@ -18,6 +18,7 @@ BANS = [
     (r"std::(thread|jthread|async)\b", r"^src/(app|guard|testing)/|^src/quota/io_thread|_test\.cc$|^bench/|^examples/|^tests/", "only app starts threads"),
     (r"sleep_for|\busleep\s*\(|\bnanosleep\s*\(", r"^src/guard/|^src/base/clock|^bench/|^examples/", "return the wait; tests move a ManualClock or wait for a condition"),
     (r"#include\s*[<\"]yaml-cpp|nlohmann/", r"^src/text/|^tests/|_test\.cc$", "yaml-cpp and nlohmann-json are named in text only"),
+    (r"#include\s*[<\"]re2/", r"^src/dialects/", "RE2 is named in dialects only; use flowguard/regex.h"),
     (r"#include\s*[<\"](spdlog|fmt)/", r"^src/app/", "log through the sink of base; spdlog and fmt are named in app only"),
     (r"#include\s*[<\"]CLI/", r"^src/app/", "CLI11 is named in app only"),
     (r"#include\s*[<\"]openssl/", r"^src/net/", "OpenSSL is named in net only"),

@@ -17,6 +17,8 @@
 
 namespace flowguard {
 
+class RegexEngine;
+
 // Named by what they guarantee; bounds and state sizes are in docs/algorithms.md.
 enum class Algorithm : uint8_t {
   kTokenBucket,
@@ -248,6 +250,9 @@ struct RuleSet {
   std::vector<Rule> rules;
   std::vector<DimensionSpec> dimensions;
   MatchMode match = MatchMode::kAll;
+  // What resource_regex is matched by; outlives every guard that has the set.  May be null
+  // where no rule has one.
+  const RegexEngine* regex = nullptr;
 };
 
 }  // namespace flowguard

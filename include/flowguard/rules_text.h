@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "flowguard/regex.h"
 #include "flowguard/result.h"
 #include "flowguard/rule.h"
 
@@ -20,6 +21,11 @@ struct ParsedRules {
 // Errors: kInvalidArgument, one line per fault, each "file:line:column: what was
 // found; what is allowed", with "did you mean" for a misspelt word.
 Result<ParsedRules> ParseRules(std::string_view yaml, std::string_view file_name);
+
+// The regular expressions of RE2 (UTF-8, https://github.com/google/re2/wiki/Syntax), for
+// RuleSet::regex: ParseRules sets it.  Lives as long as the program.
+// Their bounds: a pattern of 1024 bytes, a program of 5000 instructions, 1 MiB of memory.
+[[nodiscard]] const RegexEngine& Re2();
 
 // One rule from the short form of the command line:
 //   N/unit [burst B] [per DIMENSION[,DIMENSION]] [algorithm NAME] [on "METHOD /route"]

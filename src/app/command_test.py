@@ -110,6 +110,11 @@ class ValidateTest(harness.Case):
         self.assertEqual(code, 0)
         self.assertIn("on.resource: meets no request of the gateway", err)
 
+        by_regex = "rules: [{name: a, on: {resource_regex: x+}, limit: 1/s}]\n"
+        code, out, err = run_once("validate", self.write("rules.yaml", by_regex))
+        self.assertEqual(code, 0)
+        self.assertIn("on.resource: meets no request of the gateway", err)
+
         decisions = "decisions: {listen: '127.0.0.1:0'}\n"
         code, out, err = run_once("validate", self.write("flowguard.yaml", decisions + text))
         self.assertEqual((code, err), (0, ""))
@@ -178,6 +183,26 @@ class ExplainTest(harness.Case):
         self.assertEqual(explained["verdict"], "refuse")
         self.assertIsNone(explained["retry_after_ms"])
         self.assertEqual(explained["rules"][0]["key"], "user=u42")
+
+    def test_says_why_a_rule_is_not_met(self):
+        path = self.write("rules.yaml", (
+            "rules:\n"
+            "  - {name: partners, on: {only: {tenant: [acme]}}, limit: 0}\n"
+            "  - {name: reports, on: {resource_regex: 'report:.+'}, limit: 1/h}\n"))
+        flags = ("explain", "--rules", path, "--resource", "report:daily", "--dim", "tenant=x")
+        code, out, err = run_once(*flags)
+        self.assertEqual((code, err), (0, ""))
+        self.assertIn("partners\n  matched by  every request; only tenant\n"
+                      "  not met     only: tenant=x is not listed\n", out)
+        self.assertIn("matched by  resource matching report:.+", out)
+        self.assertIn("verdict: allow", out)
+        code, out, _ = run_once(*flags, "--output", "json")
+        self.assertEqual(code, 0)
+        self.assertEqual(json.loads(out)["rules"][1], {
+            "rule": "partners", "matched_by": "every request; only tenant",
+            "not_met": "only: tenant=x is not listed"})
+        code, out, _ = run_once(*flags, "--dim", "tenant=acme")
+        self.assertIn("verdict: refuse", out)
 
     def test_headers_make_keys(self):
         code, out, _ = run_once("explain", "--limit", "10/s per header:x-key", "--path",

@@ -217,6 +217,7 @@ Result<Decision> AskAll(const RuleSet& set, const Request& request, engine::Mode
 // What the store says of one shared rule, whatever the others say.
 Result<void> LookUp(const RuleSet& rules, const Request& request, Instant now, Answers& answers,
                     ExplainedRule& explained) {
+  if (!explained.told.not_met.empty()) return {};
   const auto named = [&](const Rule& rule) { return rule.name == explained.told.rule; };
   const auto found = std::find_if(rules.rules.begin(), rules.rules.end(), named);
   if (found == rules.rules.end() || found->scope != Scope::kShared) return {};
@@ -272,6 +273,11 @@ void PrintText(const Explained& explained) {
   }
   for (const ExplainedRule& one : explained.rules) {
     const engine::Explanation& rule = one.told;
+    if (!rule.not_met.empty()) {
+      std::printf("%s\n  matched by  %s\n  not met     %s\n", rule.rule.c_str(),
+                  rule.matched_by.c_str(), rule.not_met.c_str());
+      continue;
+    }
     std::printf(
         "%s\n  matched by  %s\n  key         %s\n%s%s%s  limit       %lld\n  remaining   %lld\n"
         "  reset       %s\n  verdict     %s\n",
@@ -300,6 +306,12 @@ void PrintJson(const Explained& explained) {
     text::AppendJsonString(out, rule.rule);
     out += ",\"matched_by\":";
     text::AppendJsonString(out, rule.matched_by);
+    if (!rule.not_met.empty()) {
+      out += ",\"not_met\":";
+      text::AppendJsonString(out, rule.not_met);
+      out += '}';
+      continue;
+    }
     out += ",\"key\":";
     text::AppendJsonString(out, rule.key);
     if (!one.redis_key.empty()) {

@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "flowguard/rules_text.h"
+
 #include "base/bounds.h"
 #include "dialects/config_address.h"
 #include "dialects/fields.h"
@@ -232,6 +234,7 @@ void ReadRulesField(const Value& value, ServerConfig& config) {
   if (value.node.IsSequence()) {
     if (!config.inline_rules) config.inline_rules.emplace();
     ReadRules(value, config.inline_rules->rules);
+    config.inline_rules->regex = &Re2();
   } else if (value.node.IsScalar() && !value.node.scalar.empty()) {
     config.rules_path = value.node.scalar;
   } else {

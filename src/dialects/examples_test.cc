@@ -35,13 +35,15 @@ TEST(ExamplesTest, RulesAreReadAndCompiled) {
 }
 
 TEST(ExamplesTest, RulesReadBackFromWhatIsWritten) {
-  const auto parsed = ParseRules(Example("rules.yaml"), "rules.yaml");
-  ASSERT_TRUE(parsed.ok()) << parsed.error().message;
+  for (const char* name : {"rules.yaml", "default-breakers.yaml"}) {
+    const auto parsed = ParseRules(Example(name), name);
+    ASSERT_TRUE(parsed.ok()) << parsed.error().message;
 
-  const auto again = ParseRules(WriteRules(parsed->rules), "written.yaml");
+    const auto again = ParseRules(WriteRules(parsed->rules), "written.yaml");
 
-  ASSERT_TRUE(again.ok()) << again.error().message;
-  EXPECT_TRUE(SameRules(parsed->rules, again->rules));
+    ASSERT_TRUE(again.ok()) << again.error().message;
+    EXPECT_TRUE(SameRules(parsed->rules, again->rules)) << name;
+  }
 }
 
 TEST(ExamplesTest, ServerConfigurationIsRead) {

@@ -38,6 +38,7 @@ Result<ParsedRules> ParseRules(std::string_view yaml, std::string_view file_name
     file.Fault("rules is missing; write `rules: []` to have none");
   }
   if (problems.any_fault()) return problems.ToError();
+  parsed.rules.regex = &Re2();
   parsed.warnings = problems.TakeWarnings();
   return parsed;
 }

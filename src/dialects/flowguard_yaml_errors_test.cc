@@ -28,9 +28,8 @@ TEST(RuleErrorsTest, MisspeltFieldIsCorrected) {
       ErrorOf("rules:\n  - name: r\n    limit: 1/s\n    algoritm: sliding_log\n"),
       "rules.yaml:4:5: unknown field \"algoritm\"; did you mean \"algorithm\"? allowed: name, "
       "enabled, shadow, on, limit, concurrency, access, breaker, algorithm, buckets, wait, "
-      "warm_up, cold_factor, count_refused, cost, by, overrides, scope, on_store_failure, lease, "
-      "shards, prefilter, "
-      "tag, refuse, degrade");
+      "warm_up, cold_factor, count_refused, cost, relate_to, by, overrides, scope, "
+      "on_store_failure, lease, shards, prefilter, tag, refuse, degrade");
   EXPECT_EQ(ErrorOf("rulez: []\nrules: []\n"),
             "rules.yaml:1:1: unknown field \"rulez\"; did you mean \"rules\"? allowed: rules, "
             "dimensions, match");
@@ -71,13 +70,13 @@ TEST(RuleErrorsTest, FieldsOfSharedRules) {
             "key, resource");
   EXPECT_EQ(FieldError("limit: 1/s, scope: shared, shards: 99"),
             "rules.yaml:2:50: shards: \"99\" is too large; the maximum is 16");
-  EXPECT_EQ(
-      FieldError("limit: 1/s, prefiltre: true"),
-      "rules.yaml:2:27: unknown field \"prefiltre\"; did you mean \"prefilter\"? allowed: "
-      "name, enabled, shadow, on, limit, concurrency, access, breaker, algorithm, buckets, "
-      "wait, warm_up, cold_factor, count_refused, cost, by, overrides, scope, on_store_failure, "
-      "lease, shards, "
-      "prefilter, tag, refuse, degrade");
+  EXPECT_EQ(FieldError("limit: 1/s, prefiltre: true"),
+            "rules.yaml:2:27: unknown field \"prefiltre\"; did you mean \"prefilter\"? allowed: "
+            "name, enabled, shadow, on, limit, concurrency, access, breaker, algorithm, buckets, "
+            "wait, warm_up, cold_factor, count_refused, cost, relate_to, by, overrides, scope, "
+            "on_store_failure, "
+            "lease, shards, "
+            "prefilter, tag, refuse, degrade");
   EXPECT_EQ(FieldError("concurrency: 4, lease: {overshoot: 5}"),
             "rules.yaml:2:31: lease: goes with limit, not with concurrency");
 }

@@ -8,13 +8,11 @@
 #include "base/bounds.h"
 #include "dialects/rule_words.h"
 #include "rules/check_rule.h"
-#include "rules/route.h"
 
 namespace flowguard::dialects {
 
 namespace {
 
-using text::Describe;
 using text::Quote;
 
 constexpr CountBounds kUnits = {0, base::kLimitMax};
@@ -71,35 +69,6 @@ bool ReadLimit(const Value& value, RateFields& out) {
   return out.rate.has_value();
 }
 
-void ReadRoute(const Value& value, Target& target) {
-  std::string text;
-  if (!ReadString(value, text)) return;
-  const auto route = rules::ParseRoute(text);
-  if (!route.ok()) return value.Fault(route.error().message);
-  target.route = std::move(text);
-}
-
-void ReadResource(const Value& value, Target& target) {
-  std::string text;
-  if (!ReadString(value, text)) return;
-  const auto resource = rules::ParseResource(text);
-  if (!resource.ok()) return value.Fault(resource.error().message);
-  target.resource = std::move(text);
-}
-
-constexpr Field<Target> kTargetFields[] = {{"route", ReadRoute}, {"resource", ReadResource}};
-
-void ReadTarget(const Value& value, RuleDraft& draft) {
-  if (!value.node.IsMap()) {
-    value.Fault("found " + Describe(value.node) +
-                "; write {route: \"POST /orders\"} or {resource: \"order:create\"}");
-  } else if (value.node.members.empty()) {
-    value.Fault("neither route nor resource; leave `on` out for every request");
-  } else {
-    ReadMap(value, kTargetFields, draft.rule.on);
-  }
-}
-
 constexpr Field<Cost> kCostFields[] = {
     {"reserve", [](const Value& v, Cost& cost) { ReadInteger(v, kCostUnits, cost.reserve); }},
     {"settle", [](const Value& v, Cost& cost) { ReadString(v, cost.settle); }},
@@ -111,16 +80,6 @@ void ReadCost(const Value& value, Cost& cost) {
     ReadInteger(value, kCostUnits, cost.reserve);
   } else {
     ReadMap(value, kCostFields, cost);
-  }
-}
-
-void ReadAccessLists(const Value& value, std::vector<AccessList>& lists) {
-  if (!IsMap(value)) return;
-  for (const text::Member& member : value.node.members) {
-    AccessList list{member.key, {}};
-    if (ReadStrings(value.Part(member.key, member.value), list.values)) {
-      lists.push_back(std::move(list));
-    }
   }
 }
 
@@ -138,8 +97,8 @@ void ReadLease(const Value& value, Lease& lease) {
 }
 
 constexpr Field<Rule> kAccessFields[] = {
-    {"allow", [](const Value& v, Rule& rule) { ReadAccessLists(v, rule.allow); }},
-    {"deny", [](const Value& v, Rule& rule) { ReadAccessLists(v, rule.deny); }},
+    {"allow", [](const Value& v, Rule& rule) { ReadValuesByDimension(v, rule.allow); }},
+    {"deny", [](const Value& v, Rule& rule) { ReadValuesByDimension(v, rule.deny); }},
 };
 
 constexpr DurationBounds kBreakerWindows = {base::kBreakerWindowMin, base::kBreakerWindowMax};
@@ -222,7 +181,7 @@ constexpr Field<RuleDraft> kRuleFields[] = {
     {"name", [](const Value& v, RuleDraft& d) { ReadString(v, d.rule.name); }},
     {"enabled", [](const Value& v, RuleDraft& d) { ReadBool(v, d.rule.enabled); }},
     {"shadow", [](const Value& v, RuleDraft& d) { ReadBool(v, d.rule.shadow); }},
-    {"on", ReadTarget},
+    {"on", [](const Value& v, RuleDraft& d) { ReadTarget(v, d.rule.on); }},
     {"limit", [](const Value& v, RuleDraft& d) { d.limit = &v.node; }},
     {"concurrency", [](const Value& v, RuleDraft& d) { d.concurrency = &v.node; }},
     {"access", [](const Value& v, RuleDraft& d) { d.access = &v.node; }},
@@ -247,6 +206,7 @@ constexpr Field<RuleDraft> kRuleFields[] = {
      }},
     {"count_refused", [](const Value& v, RuleDraft& d) { ReadBool(v, d.rule.count_refused); }},
     {"cost", [](const Value& v, RuleDraft& d) { ReadCost(v, d.rule.cost); }},
+    {"relate_to", [](const Value& v, RuleDraft& d) { ReadRelation(v, d.rule.relate_to); }},
     {"by", [](const Value& v, RuleDraft& d) { ReadStrings(v, d.rule.by); }},
     {"overrides", [](const Value& v, RuleDraft& d) { d.overrides = &v.node; }},
     {"scope", [](const Value& v, RuleDraft& d) { ReadWord(v, kScopeWords, d.rule.scope); }},
@@ -290,6 +250,7 @@ constexpr KindOnly kKindOnly[] = {
     {"lease", kOfLimit, kLimitWord},
     {"shards", kOfLimit, kLimitWord},
     {"prefilter", kOfLimit, kLimitWord},
+    {"relate_to", kOfLimit | kOfConcurrency, kCountingWords},
     {"scope", kOfLimit | kOfConcurrency, kCountingWords},
     {"on_store_failure", kOfLimit | kOfConcurrency, kCountingWords},
     {"tag", kOfLimit | kOfConcurrency, kCountingWords},
@@ -320,6 +281,15 @@ void RefuseFieldsOfOtherKinds(const Value& value, const Rule& rule) {
                                               ", not with " +
                                               std::string(rules::NameOf(rule.kind)));
     }
+  }
+}
+
+// Fields that mean nothing where the requests that a rule refuses take nothing.
+void RefuseFieldsBesideRelation(const Value& value) {
+  if (value.node.Find("relate_to") == nullptr) return;
+  for (const std::string_view field : {"wait", "count_refused", "cost", "by", "overrides"}) {
+    const text::Node* node = value.node.Find(field);
+    if (node != nullptr) value.Part(field, *node).Fault("does not go with relate_to");
   }
 }
 
@@ -412,6 +382,7 @@ void FinishRule(const Value& value, RuleDraft& draft) {
                         "process grants its share of the limit (`on_store_failure: local`)");
   }
   RefuseFieldsOfOtherKinds(value, draft.rule);
+  RefuseFieldsBesideRelation(value);
 }
 
 }  // namespace

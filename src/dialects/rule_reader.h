@@ -17,6 +17,12 @@ void ReadRules(const Value& value, std::vector<Rule>& rules);
 // The map under `dimensions`.
 void ReadDimensions(const Value& value, std::vector<DimensionSpec>& dimensions);
 
+// What a rule is on; src/dialects/target_reader.cc.
+void ReadTarget(const Value& value, Target& target);
+void ReadRelation(const Value& value, std::string& relate_to);
+// {DIMENSION: [value, ...], ...}; false when it is no map.
+bool ReadValuesByDimension(const Value& value, std::vector<ValuesOf>& lists);
+
 // The actions of a rule; src/dialects/action_reader.cc.
 void ReadRefuse(const Value& value, Refuse& refuse);
 void ReadDegrade(const Value& value, Degrade& degrade);

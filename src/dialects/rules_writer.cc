@@ -82,11 +82,21 @@ class RuleLines {
   bool first_ = true;
 };
 
+void WriteLists(std::string& out, const std::vector<ValuesOf>& lists) {
+  FlowMap map(out);
+  for (const ValuesOf& list : lists)
+    AppendList(map.Key(list.dimension), list.values);
+  map.End();
+}
+
 void WriteTarget(RuleLines& lines, const Target& on) {
   if (on == Target{}) return;
   FlowMap map(lines.Line("on"));
   if (!on.route.empty()) map.Text("route", on.route);
   if (!on.resource.empty()) map.Text("resource", on.resource);
+  if (!on.resource_regex.empty()) map.Text("resource_regex", on.resource_regex);
+  if (!on.only.empty()) WriteLists(map.Key("only"), on.only);
+  if (!on.except.empty()) WriteLists(map.Key("except"), on.except);
   map.End();
 }
 
@@ -148,15 +158,8 @@ void WriteKey(RuleLines& lines, const Rule& rule) {
 
 void WriteAccess(RuleLines& lines, const Rule& rule) {
   FlowMap access(lines.Line("access"));
-  const auto write_lists = [&access](std::string_view field, const std::vector<AccessList>& lists) {
-    if (lists.empty()) return;
-    FlowMap map(access.Key(field));
-    for (const AccessList& list : lists)
-      AppendList(map.Key(list.dimension), list.values);
-    map.End();
-  };
-  write_lists("allow", rule.allow);
-  write_lists("deny", rule.deny);
+  if (!rule.allow.empty()) WriteLists(access.Key("allow"), rule.allow);
+  if (!rule.deny.empty()) WriteLists(access.Key("deny"), rule.deny);
   access.End();
 }
 
@@ -254,6 +257,7 @@ std::string RuleToYaml(const Rule& rule) {
     case RuleKind::kSystem:
       break;
   }
+  if (!rule.relate_to.empty()) lines.Text("relate_to", rule.relate_to);
   WriteScope(lines, rule);
   WriteKey(lines, rule);
   WriteRefuse(lines, rule.refuse);

@@ -21,7 +21,11 @@ RuleSet EverythingSet() {
   limit.name = "every field: \"quoted\" \\ \n \xC3\xA9 #";
   limit.enabled = false;
   limit.shadow = true;
-  limit.on = {"order:*", "GET|HEAD /orders/{id}/**"};
+  limit.on.resource = "order:*";
+  limit.on.resource_regex = R"(order:[a-z]+\d"{2} #)";
+  limit.on.route = "GET|HEAD /orders/{id}/**";
+  limit.on.only = {{"tenant", {"acme", "globex-*"}}, {"path:id", {"*"}}};
+  limit.on.except = {{"ip", {"10.0.0.0/8", "fd00::/8"}}, {"header:x-a", {"a, b: {c}", "null"}}};
   limit.rate = {4'294'967'301, 90s};
   limit.algorithm = Algorithm::kLeakyBucket;
   limit.wait = 1500ms;
@@ -60,6 +64,11 @@ RuleSet EverythingSet() {
   concurrency.on_store_failure = StoreFailurePolicy::kOpen;
   concurrency.by = {"user"};
   concurrency.overrides = {{"1001", {80, Duration{}}, {}}};
+  Rule related;
+  related.name = "related";
+  related.kind = RuleKind::kConcurrency;
+  related.concurrency = 3;
+  related.relate_to = "db: write";
   Rule access;
   access.name = "access";
   access.kind = RuleKind::kAccess;
@@ -85,7 +94,8 @@ RuleSet EverythingSet() {
   errors.breaker.error_count = 12;
   RuleSet set;
   set.match = MatchMode::kMostSpecific;
-  set.rules = {limit, buckets, bucket, concurrency, access, slow, failing, errors, warming};
+  set.rules = {limit, buckets, bucket, concurrency, access,
+               slow,  failing, errors, warming,     related};
   set.dimensions = {
       {"tenant", "header:x-tenant-id", MissingPolicy::kShare, "default", true, true},
       {"user", "cookie:sid", MissingPolicy::kSkip, "", false, false},
@@ -149,10 +159,16 @@ TEST(SameRulesTest, SeesADifferenceInAnyPart) {
   const RuleSet set = EverythingSet();
   RuleSet other = set;
   other.rules[4].deny[0].values[1] = "fd01::/8";
+  RuleSet nearly = set;
+  nearly.rules[0].on.except[0].values[0] = "10.0.0.0/9";
+  RuleSet unrelated = set;
+  unrelated.rules.back().relate_to.clear();
   RuleSet moved = set;
   moved.rules[0].origin = "elsewhere.yaml:1:1";
 
   EXPECT_FALSE(SameRules(set, other));
+  EXPECT_FALSE(SameRules(set, nearly));
+  EXPECT_FALSE(SameRules(set, unrelated));
   EXPECT_TRUE(SameRules(set, moved));
 }
 

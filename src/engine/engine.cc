@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "base/try.h"
 #include "engine/attempt.h"
+#include "engine/conditions.h"
 #include "engine/engine_impl.h"
 #include "engine/load_checks.h"
 #include "rules/compile.h"
@@ -21,6 +22,14 @@ namespace {
 bool IsLowered(std::string_view name, std::string_view lower) noexcept {
   return std::equal(name.begin(), name.end(), lower.begin(), lower.end(),
                     [](char given, char wanted) { return rules::AsciiLower(given) == wanted; });
+}
+
+// Out of line, that sets without conditions have no more of it than the branch.
+[[gnu::noinline]] void MatchConditional(const Snapshot& snapshot, const RequestView& request,
+                                        rules::MatchSet& matches) noexcept {
+  const RequestConditions conditions(snapshot, request);
+  snapshot.table.matcher.Match(request.resource, request.method, request.path, matches,
+                               &conditions);
 }
 
 }  // namespace
@@ -129,7 +138,11 @@ Step Engine::Begin(Attempt& attempt, const RequestView& request, Mode mode, Inst
   }
   const auto snapshot = impl.snapshots.Get(slot);
   rules::MatchSet matches;
-  snapshot->table.matcher.Match(request.resource, request.method, request.path, matches);
+  if (snapshot->table.conditional) [[unlikely]] {
+    MatchConditional(*snapshot, request, matches);
+  } else {
+    snapshot->table.matcher.Match(request.resource, request.method, request.path, matches);
+  }
   if (matches.empty()) {
     if (mode != Mode::kPeek) base::AddInSlot(slot, impl.tallies[slot].unmatched, uint64_t{1});
     return Step::kDone;

@@ -131,13 +131,16 @@ struct EngineCounters {
   size_t snapshots = 0;  // rule sets in memory; 1 but for moments
 };
 
-// One matching rule, for `explain` and the status endpoint.
+// One rule whose target matches, for `explain` and the status endpoint.
 struct Explanation {
   std::string rule;
   std::string matched_by;  // "route POST /orders/{id}"
   std::string key;         // "ip=192.0.2.7"; secrets are not hidden here
   Decision decision;       // as a peek; of a shared rule the limit alone
   bool shared = false;     // a store counts it
+  // Why its conditions do not hold, "only: tenant=acme is not listed": the rule is not met,
+  // and has neither key nor decision.  Empty: it is met.
+  std::string not_met;
 };
 
 class Engine {
@@ -181,7 +184,8 @@ class Engine {
   void Settle(Attempt& attempt, Outcome outcome, std::optional<int64_t> actual_cost,
               Instant now) noexcept;
 
-  // Every rule that matches, with key and numbers; takes nothing.
+  // Every rule that matches, with key and numbers; then those whose conditions do not hold.
+  // Takes nothing.
   [[nodiscard]] std::vector<Explanation> Explain(const RequestView& request, Instant now) const;
   [[nodiscard]] EngineCounters Counters() const;
   // The rules as loaded.

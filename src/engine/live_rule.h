@@ -59,6 +59,7 @@ struct LiveRule {
   RuleInfo info;
   uint32_t account = 0;  // its name's number on the counter board
   bool count_refused = false;
+  bool related = false;   // it counts the calls of a resource, and refuses those of its target
   bool has_cost = false;  // the rule has a cost of its own, which calls settle
   int64_t reserve = 1;    // units taken when the request names none
   int64_t max_debt = 0;

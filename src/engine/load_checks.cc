@@ -18,7 +18,8 @@ using rules::Quota;
 bool AreAlike(const CompiledRule& one, const CompiledRule& other) {
   return one.rule.kind == RuleKind::kLimit && other.rule.kind == RuleKind::kLimit &&
          one.rule.algorithm == other.rule.algorithm && one.rule.scope == other.rule.scope &&
-         one.rule.by == other.rule.by && rules::IsWindowed(one.rule.algorithm);
+         one.rule.by == other.rule.by && one.rule.relate_to == other.rule.relate_to &&
+         rules::IsWindowed(one.rule.algorithm);
 }
 
 bool StartsAnew(const CompiledRule& before, const CompiledRule& after) {

@@ -51,9 +51,10 @@ std::string TextOf(const rules::CompiledRule& compiled) {
       .Add(rule.on_store_failure)
       .Add(rule.concurrency)
       .Add(compiled.quota.identity);
-  text.Add(compiled.by.empty());
+  text.Add(compiled.by.empty()).Add(rule.relate_to.empty());
   if (compiled.remote()) {  // what ForStore shows
     text.Add(std::string_view(rule.on.resource)).Add(std::string_view(rule.on.route));
+    text.Add(std::string_view(rule.on.resource_regex)).Add(std::string_view(compiled.matched_by));
   }
   text.Add(rule.refuse.status).Add(std::string_view(rule.refuse.message));
   text.Add(rule.refuse.body ? static_cast<int>(*rule.refuse.body) : -1);
@@ -101,6 +102,8 @@ std::unique_ptr<const rules::CompiledRule> ForStore(const rules::CompiledRule& c
   auto copy = std::make_unique<rules::CompiledRule>();
   copy->rule = compiled.rule;
   copy->rule.overrides.clear();
+  copy->rule.on.only.clear();
+  copy->rule.on.except.clear();
   copy->rule.origin.clear();
   copy->info = info;
   copy->matched_by = compiled.matched_by;
@@ -138,6 +141,7 @@ Result<const LiveRule*> Registry::Intern(const rules::CompiledRule& compiled) {
   FG_ASSIGN_OR_RETURN(live->account, AccountOf(rule.name));
   live->info = rules::InfoOf(rule);
   live->count_refused = rule.count_refused;
+  live->related = !rule.relate_to.empty();
   live->has_cost = rule.cost != Cost{};
   live->reserve = rule.kind == RuleKind::kLimit ? rule.cost.reserve : 1;
   live->max_debt = rule.cost.max_debt;

@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "engine/attempt.h"
+#include "engine/conditions.h"
 #include "engine/engine.h"
 #include "engine/engine_impl.h"
 #include "engine/request_key.h"
@@ -76,20 +77,29 @@ std::vector<Explanation> Engine::Explain(const RequestView& request, Instant now
   Impl& impl = *impl_;
   const auto snapshot = impl.snapshots.Get();
   rules::MatchSet matches;
-  snapshot->table.matcher.Match(request.resource, request.method, request.path, matches);
+  const ToldConditions conditions(*snapshot, request);
+  snapshot->table.matcher.Match(request.resource, request.method, request.path, matches,
+                                &conditions);
   std::vector<Explanation> explanations;
   for (const rules::MatchSet::Match& match : matches) {
     const LoadedRule& loaded = snapshot->rules[match.rule];
     Explanation& one = explanations.emplace_back();
     one.rule = loaded.live->info.name;
-    one.matched_by = loaded.compiled->matched_by;
+    one.matched_by = match.related ? "resource " + loaded.compiled->rule.relate_to + ", counted"
+                                   : loaded.compiled->matched_by;
     one.key = ReadableKey({*loaded.compiled, request, matches, match.by_route});
     Attempt attempt;
     Walk walk(impl.ground, attempt, now);
     walk.Start(Mode::kPeek, request);
-    walk.PeekOne(loaded, {*loaded.compiled, request, matches, match.by_route});
+    walk.PeekOne(loaded, {*loaded.compiled, request, matches, match.by_route}, match.related);
     one.decision = attempt.decision();
     one.shared = loaded.compiled->remote();
+  }
+  for (const ToldConditions::Unmet& unmet : conditions.unmet()) {
+    Explanation& one = explanations.emplace_back();
+    one.rule = snapshot->rules[unmet.rule].live->info.name;
+    one.matched_by = snapshot->rules[unmet.rule].compiled->matched_by;
+    one.not_met = unmet.why;
   }
   return explanations;
 }

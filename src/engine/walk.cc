@@ -82,11 +82,11 @@ void Walk::RefuseCost() noexcept {
         break;
       case RuleKind::kConcurrency:
         if (request.skip_calls) break;
-        compiled.remote() ? Shared(loaded, met) : Concurrency(loaded, met);
+        compiled.plain ? Concurrency(loaded, met) : CountsElsewhere(loaded, met, match.related);
         break;
       case RuleKind::kLimit:
         if (request.skip_limits) break;
-        compiled.remote() ? Shared(loaded, met) : LocalLimit(loaded, met);
+        compiled.plain ? LocalLimit(loaded, met) : CountsElsewhere(loaded, met, match.related);
         break;
     }
   }
@@ -97,7 +97,7 @@ void Walk::RefuseCost() noexcept {
   return Finish();
 }
 
-void Walk::PeekOne(const LoadedRule& loaded, const Meeting& met) noexcept {
+void Walk::PeekOne(const LoadedRule& loaded, const Meeting& met, bool related) noexcept {
   as_enforced_ = true;
   if (loaded.compiled->remote()) {
     Report(*loaded.live, loaded.spec, {.allowed = true, .limit = LimitOf(*loaded.spec)});
@@ -113,10 +113,10 @@ void Walk::PeekOne(const LoadedRule& loaded, const Meeting& met) noexcept {
     case RuleKind::kSystem:
       break;
     case RuleKind::kConcurrency:
-      Concurrency(loaded, met);
+      loaded.compiled->plain ? Concurrency(loaded, met) : CountsElsewhere(loaded, met, related);
       break;
     case RuleKind::kLimit:
-      LocalLimit(loaded, met);
+      loaded.compiled->plain ? LocalLimit(loaded, met) : CountsElsewhere(loaded, met, related);
       break;
   }
   if (attempt_.decision_.rule == nullptr) attempt_.decision_.rule = &loaded.live->info;

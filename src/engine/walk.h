@@ -52,7 +52,8 @@ class Walk {
   Step Begin(const Snapshot& snapshot, const RequestView& request,
              const rules::MatchSet& matches) noexcept;
   // One rule by itself, shadow rules as if enforced; shared rules tell only their limit.
-  void PeekOne(const LoadedRule& loaded, const Meeting& met) noexcept;
+  // `related`: of the match.
+  void PeekOne(const LoadedRule& loaded, const Meeting& met, bool related) noexcept;
   Step Resume(std::span<const TakeOutcome> outcomes) noexcept;
   Step Continue() noexcept;
   void Cancel() noexcept;
@@ -68,6 +69,13 @@ class Walk {
   void LocalLimit(const LoadedRule& loaded, const Meeting& met) noexcept;
   [[gnu::noinline]] void Concurrency(const LoadedRule& loaded, const Meeting& met) noexcept;
   [[gnu::noinline]] void Shared(const LoadedRule& loaded, const Meeting& met) noexcept;
+  // The rules that are not plain (rules::CompiledRule::plain).
+  [[gnu::noinline]] void CountsElsewhere(const LoadedRule& loaded, const Meeting& met,
+                                         bool related) noexcept;
+  void CountRelated(Hold& hold) noexcept;
+  void EnterRelated(Hold& hold) noexcept;
+  void LookAtRelated(Hold& hold) noexcept;
+  CellAnswer LookAt(const Hold& hold, int64_t cost) noexcept;
   // Refused while the breaker is open; else it admits later, when all else has.
   [[gnu::noinline]] void Breaks(const LoadedRule& loaded, const Meeting& met) noexcept;
   [[gnu::noinline]] void EnterBreakers() noexcept;

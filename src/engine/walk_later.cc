@@ -191,6 +191,10 @@ Step Walk::Continue() noexcept {
   Decision& decision = attempt_.decision_;
   for (Hold& hold : holds()) {
     if (hold.state != Hold::State::kSlotLater || refused_by_ != nullptr) continue;
+    if (hold.rule->related) {
+      EnterRelated(hold);
+      continue;
+    }
     const int64_t slots = hold.share_nodes > 0
                               ? ShareOfSlots(hold.spec->concurrency, hold.share_nodes)
                               : hold.spec->concurrency;

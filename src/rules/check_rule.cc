@@ -308,6 +308,7 @@ void CheckRule(const Rule& rule, FaultsAt& faults) {
   if (rule.kind != RuleKind::kBreaker && rule.breaker != kDefaults.breaker)
     faults.Misplaced("breaker", "rules of kind breaker");
   CheckScope(rule, faults);
+  CheckRelation(rule, faults);
   if (rule.kind != RuleKind::kAccess) {
     if (!rule.allow.empty()) faults.Misplaced("allow", "rules of kind access");
     if (!rule.deny.empty()) faults.Misplaced("deny", "rules of kind access");

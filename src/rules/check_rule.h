@@ -23,6 +23,8 @@ void CheckRule(const Rule& rule, FaultsAt& faults);
 // to the limit.  `rate` and `burst` are the rule's, or those of the override that `prefix` names.
 void CheckParts(const Rule& rule, const Rate& rate, const std::optional<int64_t>& burst,
                 const std::string& prefix, FaultsAt& faults);
+// Whether what it relates to, if anything, is a resource, and goes with the rest of it.
+void CheckRelation(const Rule& rule, FaultsAt& faults);
 
 // What a client sees of a refusal or a degraded answer: statuses, and headers that
 // cannot smuggle a second header or change the framing of a message.

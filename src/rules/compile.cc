@@ -8,6 +8,8 @@
 #include <string>
 #include <utility>
 
+#include "flowguard/regex.h"
+
 #include "base/bounds.h"
 #include "base/hash.h"
 #include "rules/address_block.h"
@@ -50,6 +52,7 @@ uint64_t IdentityOf(const Rule& rule, const std::vector<KeyPart>& by, Duration w
     AppendPart(text, std::to_string(window.count()));
     AppendPart(text, std::to_string(rule.buckets));
   }
+  if (!rule.relate_to.empty()) AppendPart(text, "relate_to " + rule.relate_to);
   return base::Hash64(text, kSharedKeySeed);
 }
 
@@ -67,12 +70,24 @@ limit::Config ConfigOf(const Rule& rule, const Rate& rate, std::optional<int64_t
   return config;
 }
 
-std::string MatchedBy(const Target& on) {
-  if (on.resource.empty() && on.route.empty()) return "every request";
+// "; only tenant, ip", the dimensions of conditions.
+std::string Named(std::string_view word, const std::vector<ValuesOf>& conditions) {
   std::string text;
-  if (!on.route.empty()) text = "route " + on.route;
-  if (!on.resource.empty()) text += (text.empty() ? "resource " : " or resource ") + on.resource;
+  for (const ValuesOf& one : conditions)
+    text.append(text.empty() ? "; " + std::string(word) + " " : ", ").append(one.dimension);
   return text;
+}
+
+std::string MatchedBy(const Target& on) {
+  std::string text;
+  const auto add = [&text](std::string_view word, const std::string& pattern) {
+    if (!pattern.empty()) text.append(text.empty() ? "" : " or ").append(word).append(pattern);
+  };
+  add("route ", on.route);
+  add("resource ", on.resource);
+  add("resource matching ", on.resource_regex);
+  if (text.empty()) text = "every request";
+  return text + Named("only", on.only) + Named("except", on.except);
 }
 
 // One set on its way into a table.
@@ -92,7 +107,7 @@ class Compiler {
     for (size_t i = 0; i < set_.rules.size(); ++i)
       Add(i);
     if (targets_parse_) {
-      auto matcher = Matcher::Build(set_.rules, set_.match);
+      auto matcher = Matcher::Build(set_.rules, set_.match, set_.regex);
       if (matcher.ok()) {
         table_.matcher = *std::move(matcher);
       } else {
@@ -119,10 +134,10 @@ class Compiler {
     for (const Rule& rule : set_.rules) {
       for (const std::string& name : rule.by)
         static_cast<void>(dimensions_.Find(name));  // told by Part, with its rule
-      for (const AccessList& list : rule.allow)
-        static_cast<void>(dimensions_.Find(list.dimension));
-      for (const AccessList& list : rule.deny)
-        static_cast<void>(dimensions_.Find(list.dimension));
+      for (const auto* lists : {&rule.allow, &rule.deny, &rule.on.only, &rule.on.except}) {
+        for (const ValuesOf& list : *lists)
+          static_cast<void>(dimensions_.Find(list.dimension));
+      }
     }
   }
 
@@ -142,7 +157,11 @@ class Compiler {
     compiled.index = static_cast<uint32_t>(index);
     compiled.rule = rule;
     compiled.matched_by = MatchedBy(rule.on);
-    ParseTarget(rule);
+    compiled.plain = rule.scope == Scope::kLocal && rule.relate_to.empty();
+    ParseTarget(rule, faults);
+    AddLists("on.only", rule.on.only, compiled.only, faults);
+    AddLists("on.except", rule.on.except, compiled.except, faults);
+    table_.conditional = table_.conditional || (rule.enabled && compiled.conditional());
     AddBy(rule, compiled, faults);
     AddLists("allow", rule.allow, compiled.allow, faults);
     AddLists("deny", rule.deny, compiled.deny, faults);
@@ -178,14 +197,31 @@ class Compiler {
                                              : "at " + origin));
   }
 
-  // Faults in targets are told by CheckRule.
-  void ParseTarget(const Rule& rule) {
+  // Faults in targets are told by CheckRule, but those of regular expressions.
+  void ParseTarget(const Rule& rule, FaultsAt& faults) {
     route_.reset();
     if (!rule.on.resource.empty()) targets_parse_ &= ParseResource(rule.on.resource).ok();
+    if (!rule.relate_to.empty()) targets_parse_ &= ParseResource(rule.relate_to).ok();
+    if (!rule.on.resource_regex.empty()) {
+      targets_parse_ &= CheckRegex(rule.on.resource_regex, faults);
+    }
     if (rule.on.route.empty()) return;
     auto route = ParseRoute(rule.on.route);
     targets_parse_ &= route.ok();
     if (route.ok()) route_ = *std::move(route);
+  }
+
+  bool CheckRegex(const std::string& pattern, FaultsAt& faults) {
+    constexpr std::string_view kField = "on.resource_regex";
+    if (set_.regex == nullptr) {
+      faults.Error(kField,
+                   "found, but the set has no engine for it; set RuleSet::regex, to Re2() "
+                   "of FlowGuard::text for one");
+      return false;
+    }
+    const auto regex = set_.regex->Compile(pattern);
+    if (!regex.ok()) faults.Error(kField, regex.error().message);
+    return regex.ok();
   }
 
   // The dimension that `name` stands for in `rule`, whose route is route_.

@@ -41,7 +41,7 @@ struct Quota {
   int64_t concurrency = 0;             // kConcurrency
 };
 
-// One of an access rule's lists.
+// A list of an access rule, or of the conditions of a target.
 struct AccessCheck {
   KeyPart part;
   ValueList values;
@@ -53,13 +53,18 @@ class CompiledRule {
   Rule rule;                       // as written
   const RuleInfo* info = nullptr;  // for the engine: text that outlives the table
   std::string matched_by;          // "route POST /orders/{id}", for people
+  // Its cells are in this process, and count the requests that it meets.
+  bool plain = true;
   std::vector<KeyPart> by;
+  std::vector<AccessCheck> only;  // the conditions of its target
+  std::vector<AccessCheck> except;
   Quota quota;
   std::vector<Quota> overrides;
   OverrideIndex override_index;    // by the value of by[0], into overrides
   std::vector<AccessCheck> allow;  // kAccess
   std::vector<AccessCheck> deny;
 
+  [[nodiscard]] bool conditional() const noexcept { return !only.empty() || !except.empty(); }
   [[nodiscard]] bool remote() const noexcept { return rule.scope == Scope::kShared; }
 
   // The quota of keys whose first dimension has `value` (as Normalise gave it).
@@ -94,6 +99,7 @@ class RuleTable {
   std::vector<CompiledRule> rules;
   std::vector<Dimension> dimensions;  // dimensions[i].index == i
   Matcher matcher;
+  bool conditional = false;           // some rule is
   std::vector<std::string> warnings;  // a line each, as errors are
 };
 

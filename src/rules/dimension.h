@@ -5,7 +5,7 @@
 //
 // A rule's `by` names dimensions in one of these forms:
 //   ip, method                        what every front door knows
-//   user, tenant                      given by the application, unless declared
+//   user, tenant, origin              given by the application, unless declared
 //   NAME                              declared in RuleSet::dimensions
 //   header:NAME cookie:NAME query:NAME   read from the request
 //   path:NAME                         what {NAME} captured in the rule's own route

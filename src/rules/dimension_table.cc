@@ -11,7 +11,7 @@ namespace flowguard::rules {
 namespace {
 
 constexpr std::string_view kForms =
-    "allowed: ip, method, resource, user, tenant, a name under dimensions, header:NAME, "
+    "allowed: ip, method, resource, user, tenant, origin, a name under dimensions, header:NAME, "
     "cookie:NAME, query:NAME, path:NAME, param:NAME";
 constexpr std::string_view kSources =
     "allowed: ip, method, resource, header:NAME, cookie:NAME, query:NAME, path:NAME, param:NAME, "
@@ -159,7 +159,7 @@ size_t DimensionTable::Append(Dimension dimension) {
 }
 
 std::vector<std::string> DimensionTable::Candidates() const {
-  std::vector<std::string> names{"ip", "method", "resource", "user", "tenant"};
+  std::vector<std::string> names{"ip", "method", "resource", "user", "tenant", "origin"};
   for (size_t i = 0; i < declared_; ++i)
     names.push_back(dimensions_[i].name);
   return names;
@@ -170,7 +170,7 @@ Result<size_t> DimensionTable::Find(std::string_view name) {
   if (known != by_name_.end()) return known->second;
   Dimension dimension;
   dimension.name = std::string(name);
-  if (name != "user" && name != "tenant") {
+  if (name != "user" && name != "tenant" && name != "origin") {
     auto source = ParseSource(name);
     if (!source.ok()) {
       return Error::InvalidArgument(source.error().message + Nearest(name, Candidates()) + "; " +

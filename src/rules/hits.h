@@ -30,9 +30,12 @@ struct Entry {
   uint32_t rank;   // the higher, the more specific
   uint32_t rule;   // index in RuleSet::rules
   RuleKind kind;
-  bool shadow;
+  bool shadow : 1;
+  bool conditional : 1;  // the target has conditions
   bool by_route;
+  bool related;  // by Rule::relate_to: the request is what the rule counts
 };
+static_assert(sizeof(Entry) == 24, "copied for every rule that a request meets");
 
 // Entries of one target, in the array that holds them all.
 struct EntrySpan {
@@ -53,6 +56,7 @@ class Hits {
     if (at > 0 && entries_[at - 1].order == entry.order) {
       Entry& same = entries_[at - 1];
       same.by_route |= entry.by_route;
+      same.related |= entry.related;
       if (entry.rank > same.rank) same.rank = entry.rank;
       return;
     }
@@ -70,6 +74,16 @@ class Hits {
     for (const Entry& entry : found) {
       if (((entry.methods >> method) & 1) != 0) Add(entry);
     }
+  }
+
+  // Takes out the entries of which drop(entry) is true.
+  template <typename Drop>
+  void Remove(Drop&& drop) noexcept {
+    size_t kept = 0;
+    for (size_t i = 0; i < size_; ++i) {
+      if (!drop(entries_[i])) entries_[kept++] = entries_[i];
+    }
+    size_ = kept;
   }
 
   [[nodiscard]] std::span<const Entry> entries() const noexcept { return {entries_.data(), size_}; }

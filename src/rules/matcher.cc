@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/short_text.h"
 #include "rules/hits.h"
+#include "rules/regex_index.h"
 #include "rules/resource_index.h"
 #include "rules/route.h"
 #include "rules/route_index.h"
@@ -20,6 +21,7 @@ struct MatcherIndex {
   std::vector<std::string> methods;
   std::vector<Entry> untargeted;  // by order
   ResourceIndex resources;
+  RegexIndex regexes;
   RouteIndex routes;
 
   [[nodiscard]] unsigned MethodNumber(std::string_view method) const noexcept {
@@ -34,20 +36,24 @@ namespace {
 
 // Sorts as precedence does, so that ranks are places in sorted order.
 using RankKey = std::string;
-constexpr size_t kKinds = 4;
+constexpr size_t kKinds = 5;
 
 RankKey UntargetedRank() {
   return {'\0'};
 }
 
 RankKey RankOf(const ResourcePattern& pattern) {
-  if (!pattern.prefix) return {'\3'};
+  if (!pattern.prefix) return {'\4'};
   const size_t length = pattern.text.size();
   return {'\1', static_cast<char>(length >> 8), static_cast<char>(length & 0xff)};
 }
 
+RankKey RegexRank() {
+  return {'\2'};
+}
+
 RankKey RankOf(const RouteTemplate& route) {
-  RankKey key{'\2'};
+  RankKey key{'\3'};
   for (const RouteSegment& segment : route.segments)
     key += static_cast<char>('1' + static_cast<int>(segment.kind));
   const bool rest =
@@ -87,14 +93,17 @@ Error TooMany(std::span<const Rule> rules, const std::vector<Entry>& entries,
               const std::string& request) {
   return Error::InvalidArgument("rules " + NamesOf(rules, entries) + ": " +
                                 std::to_string(entries.size()) + " rules can meet one request (" +
-                                request + "); at most " +
-                                std::to_string(base::kRulesPerRequestMax) + " may");
+                                request.substr(0, request.find_last_not_of(' ') + 1) +
+                                "); at most " + std::to_string(base::kRulesPerRequestMax) + " may");
 }
 
 // Fills an Index.
 class Builder {
  public:
-  Builder(std::span<const Rule> rules, MatchMode mode) : rules_(rules) { index_.mode = mode; }
+  Builder(std::span<const Rule> rules, MatchMode mode, const RegexEngine* regex)
+      : rules_(rules), regex_(regex) {
+    index_.mode = mode;
+  }
 
   Result<void> AddAll() {
     std::vector<uint32_t> order;
@@ -112,6 +121,7 @@ class Builder {
       if (!added.ok()) return added;
     }
     index_.resources.Finish();
+    index_.regexes.Finish();
     index_.routes.Finish();
     return CheckBounds();
   }
@@ -126,6 +136,7 @@ class Builder {
 
   void Collect(const std::vector<uint32_t>& order) {
     ranks_[UntargetedRank()] = 0;
+    ranks_[RegexRank()] = 0;
     for (const uint32_t at : order) {
       const Target& on = rules_[at].on;
       Parsed parsed;
@@ -147,12 +158,21 @@ class Builder {
 
   Result<void> Add(uint32_t at, uint32_t order) {
     const Rule& rule = rules_[at];
-    Entry entry{kAnyMethod, order, 0, at, rule.kind, rule.shadow, false};
+    const bool conditional = !rule.on.only.empty() || !rule.on.except.empty();
+    Entry entry{kAnyMethod, order, 0, at, rule.kind, rule.shadow, conditional, false, false};
     const Parsed& parsed = parsed_[order];
-    if (!parsed.resource && !parsed.route) index_.untargeted.push_back(entry);
+    const bool by_regex = !rule.on.resource_regex.empty();
+    if (!parsed.resource && !by_regex && !parsed.route) index_.untargeted.push_back(entry);
+    AddRelation(rule, entry);
     if (parsed.resource) {
       entry.rank = ranks_.at(RankOf(*parsed.resource));
       index_.resources.Add(*parsed.resource, entry);
+    }
+    if (by_regex) {
+      FG_CHECK(regex_ != nullptr);
+      entry.rank = ranks_.at(RegexRank());
+      auto added = index_.regexes.Add(rule.on.resource_regex, entry, *regex_);
+      if (!added.ok()) return added;
     }
     if (parsed.route) {
       entry.rank = ranks_.at(RankOf(*parsed.route));
@@ -176,6 +196,14 @@ class Builder {
     return {};
   }
 
+  void AddRelation(const Rule& rule, Entry entry) {
+    if (rule.relate_to.empty()) return;
+    entry.related = true;
+    auto pattern = ParseResource(rule.relate_to);
+    FG_CHECK(pattern.ok());
+    index_.resources.Add(*pattern, entry);
+  }
+
   // Proves that no request meets more rules than a MatchSet holds.
   [[nodiscard]] Result<void> CheckBounds() const {
     std::vector<Entry> met = index_.untargeted;
@@ -193,6 +221,9 @@ class Builder {
     }
     met.insert(met.end(), worst.begin(), worst.end());
     std::string request = worst_name.empty() ? "" : "resource \"" + worst_name + "\" ";
+    const std::span<const Entry> regexes = index_.regexes.entries();
+    met.insert(met.end(), regexes.begin(), regexes.end());
+    if (!regexes.empty()) request = "a resource that all their regular expressions match ";
     if (met.size() > base::kRulesPerRequestMax) return TooMany(rules_, met, request);
     if (index_.routes.empty()) return {};
     const size_t nodes = MostNodesAtOnce(index_.routes);
@@ -216,6 +247,7 @@ class Builder {
   }
 
   std::span<const Rule> rules_;
+  const RegexEngine* regex_;
   MatcherIndex index_;
   std::vector<Parsed> parsed_;  // by order
   std::map<RankKey, uint32_t> ranks_;
@@ -226,9 +258,18 @@ std::array<uint32_t, kKinds> BestRanks(std::span<const Entry> entries) noexcept 
   std::array<uint32_t, kKinds> best{};
   for (const Entry& entry : entries) {
     uint32_t& rank = best[static_cast<size_t>(entry.kind)];
-    if (!entry.shadow) rank = std::max(rank, entry.rank);
+    if (!entry.shadow && !entry.related) rank = std::max(rank, entry.rank);
   }
   return best;
+}
+
+// Out of line: see Hits::AddFor.
+[[gnu::noinline]] void DropUnmet(Hits& hits, const MatchSet& out,
+                                 const Conditions& conditions) noexcept {
+  hits.Remove([&](const Entry& entry) {
+    return entry.conditional && !entry.related &&
+           !conditions.Hold(out, {entry.rule, entry.by_route, entry.related});
+  });
 }
 
 }  // namespace
@@ -239,15 +280,16 @@ Matcher::Matcher(Matcher&&) noexcept = default;
 Matcher& Matcher::operator=(Matcher&&) noexcept = default;
 Matcher::~Matcher() = default;
 
-Result<Matcher> Matcher::Build(std::span<const Rule> rules, MatchMode mode) {
-  Builder builder(rules, mode);
+Result<Matcher> Matcher::Build(std::span<const Rule> rules, MatchMode mode,
+                               const RegexEngine* regex) {
+  Builder builder(rules, mode, regex);
   auto added = builder.AddAll();
   if (!added.ok()) return std::move(added).error();
   return Matcher(std::make_unique<const MatcherIndex>(builder.Take()));
 }
 
 void Matcher::Match(std::string_view resource, std::string_view method, std::string_view path,
-                    MatchSet& out) const noexcept {
+                    MatchSet& out, const Conditions* conditions) const noexcept {
   const MatcherIndex& index = *index_;
   Hits hits;
   for (const Entry& entry : index.untargeted)
@@ -255,6 +297,10 @@ void Matcher::Match(std::string_view resource, std::string_view method, std::str
   if (!resource.empty()) {
     index.resources.Walk(resource,
                          [&](std::span<const Entry> found) { hits.AddFor(found, kOtherMethod); });
+    if (!index.regexes.empty()) [[unlikely]] {
+      index.regexes.Walk(resource,
+                         [&](std::span<const Entry> found) { hits.AddFor(found, kOtherMethod); });
+    }
   }
   if (!path.empty() && path.front() == '/' && !index.routes.empty()) {
     const unsigned number = index.MethodNumber(method);
@@ -264,12 +310,15 @@ void Matcher::Match(std::string_view resource, std::string_view method, std::str
           out.segments_[level] = {text.data(), text.size()};
         });
   }
+  out.size_ = 0;
+  if (conditions != nullptr) [[unlikely]] {
+    DropUnmet(hits, out, *conditions);
+  }
   std::array<uint32_t, kKinds> least{};
   if (index.mode == MatchMode::kMostSpecific) least = BestRanks(hits.entries());
-  out.size_ = 0;
   for (const Entry& entry : hits.entries()) {
-    if (entry.rank < least[static_cast<size_t>(entry.kind)]) continue;
-    out.matches_[out.size_++] = {entry.rule, entry.by_route};
+    if (entry.rank < least[static_cast<size_t>(entry.kind)] && !entry.related) continue;
+    out.matches_[out.size_++] = {entry.rule, entry.by_route, entry.related};
   }
 }
 

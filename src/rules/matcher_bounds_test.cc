@@ -22,17 +22,22 @@ using testing::HasSubstr;
 
 constexpr size_t kMost = base::kRulesPerRequestMax;
 
-Rule Named(size_t i, Target on) {
+Rule Named(size_t i) {
   Rule rule;
   rule.name = "r" + std::to_string(i);
-  rule.on = std::move(on);
+  return rule;
+}
+
+Rule OnResource(size_t i, std::string resource) {
+  Rule rule = Named(i);
+  rule.on.resource = std::move(resource);
   return rule;
 }
 
 std::vector<Rule> OnRoutes(const std::vector<std::string>& routes) {
   std::vector<Rule> rules;
   for (const std::string& route : routes)
-    rules.push_back(Named(rules.size(), {"", route}));
+    rules.emplace_back(Named(rules.size())).on.route = route;
   return rules;
 }
 
@@ -53,12 +58,12 @@ size_t CountFor(const std::vector<Rule>& rules, std::string_view resource, std::
 TEST(MatcherBoundsTest, AsManyRulesAsFitMayMeetOneRequest) {
   std::vector<Rule> rules = OnRoutes({"/a/b", "/a/*", "/{x}/b", "/**"});
   while (rules.size() < kMost - 1)
-    rules.push_back(Named(rules.size(), {}));
-  rules.push_back(Named(rules.size(), {"order:*", ""}));
+    rules.push_back(Named(rules.size()));
+  rules.push_back(OnResource(rules.size(), "order:*"));
 
   EXPECT_EQ(CountFor(rules, "order:create", "GET", "/a/b"), kMost);
 
-  rules.push_back(Named(rules.size(), {"order:create", ""}));
+  rules.push_back(OnResource(rules.size(), "order:create"));
   EXPECT_THAT(BuildError(rules), AllOf(HasSubstr("33 rules can meet one request"),
                                        HasSubstr("resource \"order:create\""),
                                        HasSubstr("at most 32 may"), HasSubstr("\"r4\"")));
@@ -106,7 +111,7 @@ TEST(MatcherBoundsTest, DisabledRulesDoNotCount) {
 TEST(MatcherBoundsTest, NestedPrefixesCountTogether) {
   std::vector<Rule> rules;
   for (size_t i = 0; i <= kMost; ++i)
-    rules.push_back(Named(i, {std::string(i + 1, 'a') + "*", ""}));
+    rules.push_back(OnResource(i, std::string(i + 1, 'a') + "*"));
 
   EXPECT_THAT(BuildError(rules), HasSubstr("33 rules can meet one request"));
   rules.pop_back();
@@ -168,7 +173,8 @@ TEST(RouteOverlapTest, FindsThatNoPathMeetsMoreThanAllowed) {
   RouteIndex index;
   uint32_t order = 0;
   for (const char* route : {"/a/{x}", "/*/b", "/a/c/**", "/**"})
-    index.Add(*ParseRoute(route), Entry{kAnyMethod, order++, 0, 0, RuleKind::kLimit, false, true});
+    index.Add(*ParseRoute(route),
+              Entry{kAnyMethod, order++, 0, 0, RuleKind::kLimit, false, false, true, false});
   index.Finish();
 
   EXPECT_EQ(FindOverlap(index, 0, 3), std::nullopt) << "/a/b and /a/c meet three";

@@ -288,8 +288,8 @@ TEST(MatcherModelTest, OverlapSearchAgreesWithTryingEveryPath) {
       routes.push_back(*ParseRoute(text));
       const MethodBits bits = method < 2 ? MethodBits{1} << method : kAnyMethod;
       if (method < 2) routes.back().methods = {method == 0 ? "GET" : "POST"};
-      index.Add(routes.back(),
-                Entry{bits, static_cast<uint32_t>(i), 0, 0, RuleKind::kLimit, false, true});
+      index.Add(routes.back(), Entry{bits, static_cast<uint32_t>(i), 0, 0, RuleKind::kLimit, false,
+                                     false, true, false});
     }
     index.Finish();
     size_t worst = 0;

@@ -22,10 +22,19 @@ Rule On(std::string name, Target on) {
   return rule;
 }
 Rule OnRoute(std::string name, std::string route) {
-  return On(std::move(name), {"", std::move(route)});
+  Target on;
+  on.route = std::move(route);
+  return On(std::move(name), std::move(on));
 }
 Rule OnResource(std::string name, std::string resource) {
-  return On(std::move(name), {std::move(resource), ""});
+  Target on;
+  on.resource = std::move(resource);
+  return On(std::move(name), std::move(on));
+}
+Rule OnBoth(std::string name, std::string resource, std::string route) {
+  Rule rule = OnResource(std::move(name), std::move(resource));
+  rule.on.route = std::move(route);
+  return rule;
 }
 
 // A matcher and what to ask it, answered by rule names.
@@ -171,7 +180,7 @@ TEST(MatcherTest, PathAtTwoNodesGoesOnBehindTheSlashWhereItForked) {
 }
 
 TEST(MatcherTest, TargetWithBothHalvesMatchesByEither) {
-  Fixture f({On("both", {"order:create", "POST /orders/{id}"})});
+  Fixture f({OnBoth("both", "order:create", "POST /orders/{id}")});
 
   EXPECT_THAT(f.Names("order:create", "GET", "/other/1"), ElementsAre("both"));
   EXPECT_FALSE(f.set()[0].by_route) << "its route did not match: no captures";
@@ -287,7 +296,7 @@ TEST(MatcherTest, ShadowRuleNeverDisplacesAnEnforcedOne) {
 }
 
 TEST(MatcherTest, RuleWithBothHalvesHasTheBetterRank) {
-  Fixture f({On("both", {"order:create", "/**"}), OnRoute("literal", "/a")},
+  Fixture f({OnBoth("both", "order:create", "/**"), OnRoute("literal", "/a")},
             MatchMode::kMostSpecific);
 
   EXPECT_THAT(f.Names("order:create", "GET", "/a"), ElementsAre("both"));

@@ -575,7 +575,8 @@ std::vector<std::string> DecisionApiWarnings(const RuleSet& rules) {
 std::vector<std::string> ResourceWarnings(const RuleSet& rules) {
   std::vector<std::string> warnings;
   for (const Rule& rule : rules.rules) {
-    if (!rule.enabled || rule.on.resource.empty() || !rule.on.route.empty()) continue;
+    const bool by_name = !rule.on.resource.empty() || !rule.on.resource_regex.empty();
+    if (!rule.enabled || !by_name || !rule.on.route.empty()) continue;
     warnings.push_back(PlaceOf(rule) +
                        "on.resource: meets no request of the gateway or /v1/auth, which have no "
                        "resource; the library, /v1/check and /v1/enter name one");
