@@ -65,6 +65,7 @@ inline constexpr size_t kRulesMax = 100'000;
 inline constexpr size_t kRuleNamesEverMax = 1'000'000;  // distinct rule texts in a process's life
 inline constexpr size_t kRulesPerRequestMax = 32;
 inline constexpr size_t kDimensionsPerKeyMax = 8;
+inline constexpr size_t kConditionsMax = 16;  // lists of values of one target
 inline constexpr size_t kKeyValueInlineMax =
     128;  // longer dimension values stand in a key as their hash
 inline constexpr size_t kRouteSegmentsMax = 64;

@@ -159,8 +159,7 @@ class Compiler {
     compiled.matched_by = MatchedBy(rule.on);
     compiled.plain = rule.scope == Scope::kLocal && rule.relate_to.empty();
     ParseTarget(rule, faults);
-    AddLists("on.only", rule.on.only, compiled.only, faults);
-    AddLists("on.except", rule.on.except, compiled.except, faults);
+    AddConditions(rule.on, compiled, faults);
     table_.conditional = table_.conditional || (rule.enabled && compiled.conditional());
     AddBy(rule, compiled, faults);
     AddLists("allow", rule.allow, compiled.allow, faults);
@@ -270,6 +269,18 @@ class Compiler {
       }
       compiled.by.push_back(*part);
     }
+  }
+
+  void AddConditions(const Target& on, CompiledRule& compiled, FaultsAt& faults) {
+    const size_t lists = on.only.size() + on.except.size();
+    if (lists > base::kConditionsMax) {
+      faults.Error("on", "found " + std::to_string(lists) +
+                             " lists of values under only and except; at most " +
+                             std::to_string(base::kConditionsMax) + " are allowed");
+      return;
+    }
+    AddLists("on.only", on.only, compiled.only, faults);
+    AddLists("on.except", on.except, compiled.except, faults);
   }
 
   void AddLists(std::string_view field, const std::vector<AccessList>& lists,

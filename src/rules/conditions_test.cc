@@ -87,6 +87,19 @@ TEST(ConditionsTest, FaultsNameTheListAndTheValue) {
                           "route has no {id}"));
 }
 
+TEST(ConditionsTest, AreSoManyAtMost) {
+  Rule rule = Limit("a");
+  rule.on.only.assign(10, {"tenant", {"acme"}});
+  rule.on.except.assign(6, {"user", {"ann"}});
+  EXPECT_THAT(Errors(Set({rule})), IsEmpty());
+
+  rule.on.except.push_back({"user", {"bob"}});
+
+  EXPECT_THAT(Errors(Set({rule})),
+              ElementsAre("rule \"a\": on: found 17 lists of values under only and except; at most "
+                          "16 are allowed"));
+}
+
 TEST(ResourceRegexTest, NeedsAnEngine) {
   Rule rule = Limit("a");
   rule.on.resource_regex = "order:.*";
