@@ -76,12 +76,17 @@ class [[nodiscard]] Entry {
   void Settle(Outcome outcome, int64_t actual_cost) noexcept;
 
  private:
+  friend class Executor;
   friend class Guard;
   // Attempts are kept for reuse by the thread that ends them.
   struct Recycle {
     void operator()(engine::Attempt* attempt) const noexcept;
   };
-  Entry(Guard* guard, const Request& request, Duration timeout) noexcept;
+  // Begins a call and sleeps out nothing: one that a rule makes wait is waiting(), until
+  // Continue, when its wait is over, takes concurrency.
+  Entry(Guard* guard, const Request& request, Duration wait_max, Instant now) noexcept;
+  [[nodiscard]] bool waiting() const noexcept;
+  void Continue(Instant now) noexcept;
   void End(Outcome outcome, const int64_t* actual_cost) noexcept;
 
   Decision decision_;
@@ -144,6 +149,7 @@ class Guard {
 
  private:
   friend class Entry;
+  friend class Executor;
   Guard(const GuardOptions& options, std::unique_ptr<engine::Engine> engine);
   [[nodiscard]] Instant Now() const noexcept;
   void SleepUntil(Instant until) const noexcept;

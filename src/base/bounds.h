@@ -94,6 +94,12 @@ inline constexpr size_t kStoreCallsMax =
 inline constexpr size_t kAttemptPoolMax = 16;  // entries kept for reuse, a thread
 inline constexpr size_t kRuleFileBytesMax = 64u << 20;
 
+// --- executor
+inline constexpr int kExecutorThreadsMax = 256;
+inline constexpr size_t kExecutorJobsMax = 1'000'000;  // queued in one executor
+inline constexpr size_t kJobDimensionsMax = 64;        // that one job names
+inline constexpr size_t kJobTextBytesMax = 16 * 1024;  // resource and dimensions of one job
+
 // --- cells in other processes
 inline constexpr int kCellRequestsPerCallMax = 1'024;   // takes of one key that share a call
 inline constexpr size_t kCellCallsPerTurnMax = 64;      // cells that one Call asks

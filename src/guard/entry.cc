@@ -77,23 +77,36 @@ void Entry::Recycle::operator()(engine::Attempt* attempt) const noexcept {
 
 Entry::Entry() noexcept : decision_(NoCall()) {}
 
-Entry::Entry(Guard* guard, const Request& request, Duration timeout) noexcept
+Entry::Entry(Guard* guard, const Request& request, Duration wait_max, Instant now) noexcept
     : attempt_(Pool::Get()), guard_(guard) {
-  engine::Engine& engine = *guard->engine_;
-  const Instant now = guard->Now();
-  const guard::RequestAdapter view(request, std::max(timeout, Duration::zero()));
-  if (engine.Begin(*attempt_, view, engine::Mode::kEnter, now) == engine::Step::kRemote) {
+  const guard::RequestAdapter view(request, std::max(wait_max, Duration::zero()));
+  if (guard->engine_->Begin(*attempt_, view, engine::Mode::kEnter, now) == engine::Step::kRemote) {
     guard->driver_->Run(*attempt_, now);
   }
-  if (attempt_->waiting()) {
-    const Instant until = now + attempt_->decision().wait;
-    guard->SleepUntil(until);
-    const Instant later = std::max(guard->Now(), until);
-    engine.Continue(*attempt_, later);
-    if (guard->driver_ != nullptr) guard->driver_->PassOnDues(*attempt_, later);
-  }
+  decision_ = attempt_->decision();
+  if (!attempt_->entered() && !attempt_->waiting()) attempt_ = nullptr;
+}
+
+bool Entry::waiting() const noexcept {
+  return attempt_ != nullptr && attempt_->waiting();
+}
+
+void Entry::Continue(Instant now) noexcept {
+  guard_->engine_->Continue(*attempt_, now);
+  if (guard_->driver_ != nullptr) guard_->driver_->PassOnDues(*attempt_, now);
   decision_ = attempt_->decision();
   if (!attempt_->entered()) attempt_ = nullptr;
+}
+
+Entry Guard::Enter(const Request& request, Duration timeout) noexcept {
+  const Instant now = Now();
+  Entry entry(this, request, timeout, now);
+  if (entry.waiting()) {
+    const Instant until = now + entry.decision_.wait;
+    SleepUntil(until);
+    entry.Continue(std::max(Now(), until));
+  }
+  return entry;
 }
 
 Entry::Entry(Entry&& other) noexcept
@@ -127,7 +140,11 @@ void Entry::End(Outcome outcome, const int64_t* actual_cost) noexcept {
   const Instant now = guard_->Now();
   const std::optional<int64_t> actual =
       actual_cost != nullptr ? std::optional<int64_t>(*actual_cost) : std::nullopt;
-  guard_->engine_->Settle(*attempt_, outcome, actual, now);
+  if (attempt_->waiting()) {
+    guard_->engine_->Cancel(*attempt_, now);
+  } else {
+    guard_->engine_->Settle(*attempt_, outcome, actual, now);
+  }
   if (guard_->driver_ != nullptr) guard_->driver_->PassOnDues(*attempt_, now);
   attempt_ = nullptr;
 }

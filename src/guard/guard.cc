@@ -142,8 +142,4 @@ void Guard::CheckAsync(const Request& request, std::function<void(const Decision
   driver_->Start(std::move(attempt), now, std::move(done));
 }
 
-Entry Guard::Enter(const Request& request, Duration timeout) noexcept {
-  return Entry(this, request, timeout);
-}
-
 }  // namespace flowguard

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Uses FlowGuard::core from an installed package: a Limiter, and a Guard whose rules
-// are built in C++.  Exits 0 if the decisions are right.
+// Uses FlowGuard::core from an installed package: a Limiter, a Guard whose rules are built
+// in C++, and an Executor.  Exits 0 if the decisions are right.
 #include <chrono>
 #include <cstdio>
 
+#include <flowguard/executor.h>
 #include <flowguard/guard.h>
 #include <flowguard/limiter.h>
 
@@ -34,7 +35,12 @@ int main() {
   const flowguard::Decision refused = (*guard)->Check(request);
   request.dimensions = second;
   const bool bob = (*guard)->Check(request).allowed();
-  const bool right = ada && bob && !refused.allowed() && refused.retry_after > 59min;
+  auto executor = flowguard::Executor::Create(**guard);
+  if (!executor.ok()) return 1;
+  bool exported = false;
+  if (!(*executor)->Submit({.resource = "export", .run = [&] { exported = true; }}).ok()) return 1;
+  (*executor)->Shutdown(flowguard::ShutdownMode::kDrain);
+  const bool right = ada && bob && exported && !refused.allowed() && refused.retry_after > 59min;
   std::puts(right ? "consumer_core: ok" : "consumer_core: wrong");
   return right ? 0 : 1;
 }
