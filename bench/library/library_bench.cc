@@ -14,7 +14,6 @@
 #include <mutex>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <vector>
 
 #include <absl/container/flat_hash_map.h>
@@ -28,15 +27,17 @@
 #include "flowguard/keyed_limiter.h"
 #include "flowguard/limiter.h"
 
+#include "measure.h"
+
 namespace {
 
 using namespace std::chrono_literals;
-using Steady = std::chrono::steady_clock;
+using bench::Keep;
+using bench::Measure;
 using flowguard::Instant;
 
 constexpr size_t kKeys = 10'000'000;
 constexpr size_t kKeyBytes = 16;
-constexpr auto kRun = 200ms;
 
 // Keys as fixed-width text, in a random order, read one after the other: the
 // stream is prefetched, so that only the tables miss.
@@ -69,45 +70,6 @@ class KeyStream {
 const KeyStream& Stream() {
   static const KeyStream stream(kKeys);
   return stream;
-}
-
-// Runs `body(begin, count)` in slices for about kRun on `threads` threads; the mean
-// of nanoseconds per operation.
-double Measure(int threads, const std::function<void(size_t, size_t)>& body) {
-  std::atomic<int> ready{0};
-  std::vector<double> each(static_cast<size_t>(threads));
-  std::vector<std::thread> all;
-  for (int t = 0; t < threads; ++t) {
-    all.emplace_back([&, t] {
-      size_t at = static_cast<size_t>(t) * (kKeys / 2);
-      body(at, 4096);
-      ++ready;
-      while (ready.load() < threads) {
-      }
-      const auto start = Steady::now();
-      size_t operations = 0;
-      Steady::time_point now;
-      do {
-        body(at, 4096);
-        at += 4096;
-        operations += 4096;
-        now = Steady::now();
-      } while (now - start < kRun);
-      each[static_cast<size_t>(t)] = std::chrono::duration<double, std::nano>(now - start).count() /
-                                     static_cast<double>(operations);
-    });
-  }
-  double sum = 0;
-  for (std::thread& thread : all)
-    thread.join();
-  for (double ns : each)
-    sum += ns;
-  return sum / threads;
-}
-
-template <typename T>
-void Keep(const T& value) {
-  asm volatile("" : : "r"(value) : "memory");
 }
 
 // --- our side
