@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A whole rule file: rules, dimensions, match.
+// A whole rule file: rules, dimensions, match; or a list of Sentinel's.
 #include "flowguard/rules_text.h"
 
 #include "dialects/rule_reader.h"
 #include "dialects/rule_words.h"
+#include "dialects/sentinel/rule_text.h"
 #include "text/yaml.h"
 
 namespace flowguard {
@@ -25,8 +26,10 @@ constexpr Field<RuleSet> kFileFields[] = {
 
 }  // namespace
 
-Result<ParsedRules> ParseRules(std::string_view yaml, std::string_view file_name) {
-  auto document = text::ReadYaml(yaml, file_name);
+Result<ParsedRules> ParseRules(std::string_view text, std::string_view file_name) {
+  if (dialects::sentinel::IsRuleList(text))
+    return dialects::sentinel::ParseRuleList(text, file_name);
+  auto document = text::ReadYaml(text, file_name);
   if (!document.ok()) return std::move(document).error();
 
   Problems problems(file_name);

@@ -260,7 +260,9 @@ TEST(RuleErrorsTest, FileWithoutRulesIsAnError) {
   EXPECT_EQ(ErrorOf("rules:\n"), "rules.yaml:1:1: rules: found nothing; a list is allowed");
   EXPECT_EQ(ErrorOf("match: all\n"),
             "rules.yaml:1:1: the file: rules is missing; write `rules: []` to have none");
-  EXPECT_EQ(ErrorOf("[]"), "rules.yaml:1:1: the file: found a list; a map is allowed");
+  EXPECT_EQ(ErrorOf("- []"), "rules.yaml:1:1: the file: found a list; a map is allowed");
+  // Sentinel's, but of what kind?
+  EXPECT_EQ(ErrorOf("[]").substr(0, 48), "rules.yaml:1:1: the kind of the rules is unclear");
   EXPECT_EQ(ErrorOf("rules: [{name: a, limit: 1/s}, {name").substr(0, 13), "rules.yaml:1:");
 }
 

@@ -1,24 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Whatever the bytes, the kind and the profile: reading ends with rules or with an error
-// that says where, and rules that were read are written so that they read back the same.
+// that says where, rules that were read are written so that they read back the same, and
+// what they become and become again on the way back is valid.
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
 
 #include "base/check.h"
+#include "dialects/sentinel/from_rules.h"
 #include "dialects/sentinel/reader.h"
+#include "dialects/sentinel/to_rules.h"
 #include "dialects/sentinel/writer.h"
 #include "text/json.h"
 
 namespace {
 
+using flowguard::dialects::sentinel::FromRules;
 using flowguard::dialects::sentinel::Kind;
 using flowguard::dialects::sentinel::kKinds;
 using flowguard::dialects::sentinel::Profile;
 using flowguard::dialects::sentinel::ReadOptions;
 using flowguard::dialects::sentinel::ReadRules;
+using flowguard::dialects::sentinel::RuleList;
+using flowguard::dialects::sentinel::ToRules;
 using flowguard::dialects::sentinel::WriteRules;
 
 void Check(std::string_view text, const ReadOptions& options) {
@@ -33,6 +39,8 @@ void Check(std::string_view text, const ReadOptions& options) {
   const auto again = ReadRules(written, "g", {KindOf(read->rules), Profile::kDefault});
   FG_CHECK(again.ok());
   FG_CHECK(WriteRules(again->rules) == written);
+  for (const RuleList& list : FromRules(ToRules(read->rules, "f").rules).lists)
+    FG_CHECK(ReadRules(WriteRules(list), "h", {KindOf(list), Profile::kDefault}).ok());
 }
 
 }  // namespace

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dialects/sentinel/writer.h"
 
-#include <string_view>
+#include <cstddef>
+#include <type_traits>
 
 #include "dialects/sentinel/java_values.h"
 #include "dialects/sentinel/members.h"
@@ -64,6 +65,40 @@ void Write(JsonWriter& json, const Bean& bean) {
   json.EndObject();
 }
 
+// The members of a rule beside those of its entity.
+template <typename Rule>
+void WriteEntityMembers(JsonWriter& json, const Rule& rule) {
+  EachMember(rule, [&json](std::string_view name, const auto& field) {
+    if (name != "id") WriteMember(json, name, field);
+  });
+}
+
+void WriteEntityMembers(JsonWriter& json, const GatewayFlowRule& rule) {
+  constexpr int64_t kUnitSeconds[] = {1, 60, 3600, 86'400};
+  size_t unit = std::size(kUnitSeconds) - 1;
+  while (rule.interval_sec % kUnitSeconds[unit] != 0)
+    --unit;
+  EachMember(rule, [&json](std::string_view name, const auto& field) {
+    if (name != "intervalSec") WriteMember(json, name, field);
+  });
+  json.Key("interval").Int(rule.interval_sec / kUnitSeconds[unit]);
+  json.Key("intervalUnit").Int(static_cast<int64_t>(unit));
+}
+
+template <typename Rule>
+void WriteEntity(JsonWriter& json, const Rule& rule, std::string_view app, size_t id) {
+  constexpr bool kWithin =
+      std::is_same_v<Rule, AuthorityRule> || std::is_same_v<Rule, ParamFlowRule>;
+  json.BeginObject().Key("app").String(app).Key("id").Uint(id);
+  if constexpr (kWithin) {
+    json.Key("rule");
+    Write(json, rule);
+  } else {
+    WriteEntityMembers(json, rule);
+  }
+  json.EndObject();
+}
+
 template <typename Rule>
 std::string Written(const Rule& rule) {
   std::string out;
@@ -82,6 +117,21 @@ std::string WriteRules(const RuleList& rules) {
       [&json](const auto& list) {
         for (const auto& listed : list)
           Write(json, listed.rule);
+      },
+      rules);
+  json.EndArray();
+  return out;
+}
+
+std::string WriteEntities(const RuleList& rules, std::string_view app) {
+  std::string out;
+  JsonWriter json(out);
+  json.BeginArray();
+  std::visit(
+      [&json, app](const auto& list) {
+        size_t id = 0;
+        for (const auto& listed : list)
+          WriteEntity(json, listed.rule, app, ++id);
       },
       rules);
   json.EndArray();

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "dialects/sentinel/rules.h"
 
@@ -14,6 +15,11 @@ namespace flowguard::dialects::sentinel {
 // The list as a document.  Requires: every double is finite, as those that were read are.
 // Threads: any.  Cost: linear.
 [[nodiscard]] std::string WriteRules(const RuleList& rules);
+
+// The list as Sentinel's dashboard stores it for the application `app`: with app and id (by
+// the place in the list) beside the members; authority and param-flow rules within, under
+// rule; intervalSec of gateway-flow rules as interval and its largest unit.
+[[nodiscard]] std::string WriteEntities(const RuleList& rules, std::string_view app);
 
 [[nodiscard]] std::string WriteRule(const FlowRule& rule);
 [[nodiscard]] std::string WriteRule(const DegradeRule& rule);

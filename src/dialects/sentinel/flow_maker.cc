@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dialects/sentinel/flow_maker.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <utility>
+
+#include "base/bounds.h"
+#include "text/node.h"
+
+namespace flowguard::dialects::sentinel {
+
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using text::Quote;
+
+constexpr Duration kSecond = seconds(1);
+constexpr int64_t kCountMax = std::numeric_limits<uint32_t>::max();  // of sliding_buckets
+
+bool NamesOneOrigin(const std::string& limit_app) {
+  return limit_app != kLimitAppDefault && limit_app != kLimitAppOther;
+}
+
+// What the name of the converted rule tells apart.
+std::string AboutOf(const FlowRule& from) {
+  std::string about = "flow/" + from.resource;
+  if (from.limit_app != kLimitAppDefault) about += "@" + from.limit_app;
+  if (from.strategy == kStrategyRelate) about += "/relate/" + from.ref_resource;
+  if (from.strategy == kStrategyChain) about += "/chain/" + from.ref_resource;
+  if (from.grade == kGradeConcurrency) about += "/concurrency";
+  return about;
+}
+
+// A queue belongs to its rule: all calls that the rule meets stand in it, whatever else
+// the rule says to count.
+bool IsQueue(const FlowRule& from) {
+  return from.grade == kGradeQps &&
+         (from.control_behavior == kBehaviorQueue || from.control_behavior == kBehaviorWarmUpQueue);
+}
+
+// Whose calls the rule is about.
+void SetOrigins(const RuleAt& at, const FlowRule& from, const OriginsOfResources& origins,
+                Rule& rule, RuleMaker& maker) {
+  if (from.limit_app == kLimitAppDefault) return;
+  const std::string origin = maker.Origin();
+  if (NamesOneOrigin(from.limit_app)) {
+    rule.on.only.push_back({origin, {from.limit_app}});
+  } else {
+    rule.on.only.push_back({origin, {"*"}});
+    const auto named = origins.find(from.resource);
+    if (named != origins.end())
+      rule.on.except.push_back({origin, {named->second.begin(), named->second.end()}});
+    const bool apart = from.strategy == kStrategyDirect && !IsQueue(from);
+    if (apart) rule.by.push_back(origin);
+    if (apart && from.grade == kGradeQps && from.control_behavior == kBehaviorWarmUp)
+      maker.report.Note(at, "controlBehavior", "warms up once for all other origins",
+                        "for each of them");
+  }
+  if (from.limit_app.find('*') != std::string::npos) {
+    maker.report.Note(at, "limitApp", "takes " + Quote(from.limit_app) + " as it is written",
+                      "takes '*' for any end, and nowhere else");
+  }
+}
+
+void NoteOwnCalls(const RuleAt& at, const FlowRule& from, RuleMaker& maker) {
+  if (from.limit_app == kLimitAppDefault) return;
+  maker.report.Note(at, "limitApp", "refuses these origins by the count of the calls of all",
+                    "counts the calls of these origins alone");
+}
+
+void SetRelated(const RuleAt& at, const FlowRule& from, Rule& rule, RuleMaker& maker) {
+  if (IsQueue(from)) {
+    return maker.report.Note(at, "strategy",
+                             "queues the calls of the resource itself by this "
+                             "behaviour, from the first call of refResource on",
+                             "from the first call on");
+  }
+  if (from.ref_resource == from.resource && !from.regex) return NoteOwnCalls(at, from, maker);
+  rule.relate_to = from.ref_resource;
+  if (!RouteOfResource(from.ref_resource).empty()) {
+    maker.report.Note(at, "refResource", "counts what an adapter of the program names so",
+                      "counts calls of this resource by its name, and no HTTP request");
+  }
+}
+
+// What is counted.
+void SetStrategy(const RuleAt& at, const FlowRule& from, Rule& rule, RuleMaker& maker) {
+  if (from.strategy == kStrategyRelate) SetRelated(at, from, rule, maker);
+  if (from.strategy != kStrategyChain) return;
+  rule.on.only.push_back({maker.Context(), {from.ref_resource}});
+  if (!IsQueue(from)) NoteOwnCalls(at, from, maker);
+}
+
+void SetExactCount(const RuleAt& at, int64_t units, Duration window, Rule& rule, RuleMaker& maker) {
+  rule.rate = {units, window};
+  if (units <= kFlowLogMax) {
+    rule.algorithm = Algorithm::kSlidingLog;
+  } else {
+    rule.algorithm = Algorithm::kSlidingBuckets;
+    rule.buckets = kFlowBuckets;
+  }
+  maker.report.NoteOfMany(at, "count",
+                          "counts in two halves of a second on the clock, so that twice the count "
+                          "passes around an edge, and more under concurrent calls",
+                          "admits the count in every second, wherever it begins");
+}
+
+void NoteState(const RuleAt& at, RuleMaker& maker) {
+  maker.report.NoteOfMany(at, "controlBehavior",
+                          "forgets the warmth and the queue when any rule is loaded anew",
+                          "keeps them where the rule stays the same");
+}
+
+Duration WarmUpOf(const RuleAt& at, const FlowRule& from, RuleMaker& maker) {
+  const Duration period = seconds(from.warm_up_period_sec);
+  if (period <= base::kWarmUpMax) return period;
+  maker.report.Note(at, "warmUpPeriodSec", "warms up over more than 31 days", "over 31 days");
+  return base::kWarmUpMax;
+}
+
+int64_t UnitsOf(const RuleAt& at, double count, RuleMaker& maker) {
+  const int64_t units = WholeUnits(count, base::kRatePerSecondMax);
+  if (static_cast<double>(units) == count) return units;
+  if (count > static_cast<double>(base::kRatePerSecondMax)) {
+    maker.report.Note(at, "count", "admits more than a billion a second", "a billion");
+  } else {
+    // The same thing, but hardly what was meant.
+    maker.report.Note(at, "count", "compares with the whole part, " + std::to_string(units),
+                      units == 0 ? "refuses every call as well" : "does the same");
+  }
+  return units;
+}
+
+// A flow rule of Sentinel's token server: its client asks for tokens, whatever grade,
+// origin, strategy and behaviour say.
+void MakeClusterRule(const RuleAt& at, const FlowRule& from, Rule rule, RuleMaker& maker) {
+  const ClusterFlowConfig& config = *from.cluster_config;
+  constexpr int32_t kGlobal = 1;
+  const int64_t per_second = UnitsOf(at, from.count, maker);
+  if (per_second == 0) return maker.AddZero(std::move(rule));
+  if (from.limit_app != kLimitAppDefault || from.strategy != kStrategyDirect ||
+      from.control_behavior != kBehaviorReject || from.grade != kGradeQps) {
+    maker.report.Note(at, "clusterMode",
+                      "asks its token server whatever grade, limitApp, strategy and "
+                      "controlBehavior say, and looks at them only while it does not answer",
+                      "counts all calls of the resource by the second, at all times");
+  }
+  if (config.threshold_type != kGlobal) {
+    maker.report.Note(at, "clusterConfig.thresholdType",
+                      "counts all processes together, with the count times their number",
+                      "counts each process for itself, with the count");
+    SetExactCount(at, per_second, kSecond, rule, maker);
+    return maker.Add(std::move(rule));
+  }
+  const Duration window = milliseconds(config.window_interval_ms);
+  const int64_t in_window = per_second * config.window_interval_ms / 1'000;  // both below 2^31
+  if (window != kSecond) {
+    maker.report.Note(at, "clusterConfig.windowIntervalMs",
+                      "compares the mean of the window with the count, a call more at its end",
+                      "admits the count times the seconds of the window in it");
+  }
+  if (in_window > kCountMax) {
+    maker.report.Note(at, "count", "counts any number in its window",
+                      std::to_string(kCountMax) + " at most");
+  }
+  SetExactCount(at, std::clamp<int64_t>(in_window, 1, kCountMax), window, rule, maker);
+  rule.scope = Scope::kShared;
+  rule.on_store_failure =
+      config.fallback_to_local_when_fail ? StoreFailurePolicy::kLocal : StoreFailurePolicy::kOpen;
+  maker.report.Note(at, "clusterMode", "counts at its token server; flowId names the count there",
+                    "counts in the store of shared limits, which has to be configured; the rule's "
+                    "name names the count there");
+  if (config.fallback_to_local_when_fail) {
+    maker.report.Note(at, "clusterConfig.fallbackToLocalWhenFail",
+                      "gives each process the whole count while its server is away",
+                      "gives each its share of the count");
+  }
+  maker.Add(std::move(rule));
+}
+
+}  // namespace
+
+void CollectOrigins(const std::vector<Listed<FlowRule>>& rules, OriginsOfResources& origins) {
+  for (const Listed<FlowRule>& listed : rules) {
+    if (NamesOneOrigin(listed.rule.limit_app))
+      origins[listed.rule.resource].insert(listed.rule.limit_app);
+  }
+}
+
+void MakeFlowRule(const RuleAt& at, const FlowRule& from, const OriginsOfResources& origins,
+                  RuleMaker& maker) {
+  if (from.strategy > kStrategyChain && !from.cluster_mode) {
+    return maker.report.LeaveOut(at, "strategy", "never limits by this one",
+                                 "needs no rule for that");
+  }
+  if (from.strategy == kStrategyRelate && from.ref_resource.ends_with('*') && !from.cluster_mode) {
+    return maker.report.LeaveOut(at, "refResource", "takes a name with '*' at its end for a name",
+                                 "takes it for all names that begin so, and counts one");
+  }
+  Rule rule = maker.Begin(at, AboutOf(from), from.resource, from.regex);
+  if (from.cluster_mode) return MakeClusterRule(at, from, std::move(rule), maker);
+  SetOrigins(at, from, origins, rule, maker);
+  SetStrategy(at, from, rule, maker);
+  // Each resource that the pattern matches has a count of its own.
+  if (from.regex && from.strategy != kStrategyRelate) rule.by.insert(rule.by.begin(), "resource");
+  if (from.grade == kGradeConcurrency) return maker.AddConcurrency(at, from.count, std::move(rule));
+
+  const bool queue = from.control_behavior == kBehaviorQueue && from.count > 0;
+  const int64_t units = queue ? 1 : UnitsOf(at, from.count, maker);
+  if (units == 0) return maker.AddZero(std::move(rule));
+  rule.rate = {units, kSecond};
+  switch (from.control_behavior) {
+    case kBehaviorWarmUp:
+      rule.algorithm = Algorithm::kWarmUpWindow;
+      rule.warm_up = WarmUpOf(at, from, maker);
+      NoteState(at, maker);
+      if (units < rule.cold_factor) {
+        maker.report.Note(at, "count", "never admits a call while cold, and never warms up",
+                          "admits one in each second at least");
+      }
+      break;
+    case kBehaviorQueue:
+      rule.algorithm = Algorithm::kLeakyBucket;
+      rule.rate = ExactRate(from.count, kSecond);
+      rule.wait = maker.CutWait(at, "maxQueueingTimeMs", milliseconds(from.max_queueing_time_ms));
+      NoteState(at, maker);
+      break;
+    case kBehaviorWarmUpQueue:
+      rule.algorithm = Algorithm::kWarmUp;
+      rule.warm_up = WarmUpOf(at, from, maker);
+      rule.wait = maker.CutWait(at, "maxQueueingTimeMs", milliseconds(from.max_queueing_time_ms));
+      maker.report.NoteOfMany(
+          at, "controlBehavior", "queues calls at a rate that warms up by the calls of each second",
+          "queues them at a rate that warms up with each call, as Guava's; after idling it cools "
+          "down within warmUpPeriodSec");
+      NoteState(at, maker);
+      break;
+    default:  // those that are not known reject too
+      SetExactCount(at, units, kSecond, rule, maker);
+      break;
+  }
+  maker.Add(std::move(rule));
+}
+
+}  // namespace flowguard::dialects::sentinel

@@ -1,0 +1,597 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dialects/sentinel/to_rules.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "dialects/sentinel/converting_test.h"
+#include "dialects/sentinel/rule_maker.h"
+#include "rules/compile.h"
+
+namespace flowguard::dialects::sentinel {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using ::testing::TestWithParam;
+
+using Names = std::vector<std::string>;
+
+Rule FlowOf(std::string_view members) {
+  return OnlyRule(Convert(Kind::kFlow, OnR(members)));
+}
+Rule DegradeOf(std::string_view members) {
+  return OnlyRule(Convert(Kind::kDegrade, OnR(members)));
+}
+Rule ParamOf(std::string_view members) {
+  return OnlyRule(Convert(Kind::kParamFlow, OnR(members)));
+}
+Rule GatewayOf(std::string_view members) {
+  return OnlyRule(Convert(Kind::kGatewayFlow, OnR(members)));
+}
+
+Target On(std::string resource, std::string route = {}, std::string regex = {}) {
+  Target on;
+  on.resource = std::move(resource);
+  on.route = std::move(route);
+  on.resource_regex = std::move(regex);
+  return on;
+}
+
+Names NamesOf(const RuleSet& set) {
+  Names names;
+  for (const Rule& rule : set.rules)
+    names.push_back(rule.name);
+  return names;
+}
+
+DimensionSpec DimensionOf(const RuleSet& set, std::string_view name) {
+  const auto found = std::find_if(set.dimensions.begin(), set.dimensions.end(),
+                                  [name](const DimensionSpec& spec) { return spec.name == name; });
+  EXPECT_NE(found, set.dimensions.end()) << name;
+  return found == set.dimensions.end() ? DimensionSpec() : *found;
+}
+
+// --- flow
+
+TEST(ToRulesTest, QpsIsCountedExactly) {
+  const ToRulesResult made = Convert(Kind::kFlow, OnR(R"("count":20)"));
+  const Rule rule = OnlyRule(made);
+  EXPECT_EQ(rule.kind, RuleKind::kLimit);
+  EXPECT_EQ(rule.name, "flow/r");
+  EXPECT_EQ(rule.origin, "f:1:2");
+  EXPECT_EQ(rule.on, On("r"));
+  EXPECT_EQ(rule.rate, (Rate{20, seconds(1)}));
+  EXPECT_EQ(rule.algorithm, Algorithm::kSlidingLog);
+  EXPECT_TRUE(rule.by.empty());
+  ASSERT_EQ(made.differences.size(), 1u);
+  EXPECT_EQ(
+      LineOf(made.differences[0]),
+      "f:1:2: flow rule #1: count: Sentinel counts in two halves of a second on the clock, so "
+      "that twice the count passes around an edge, and more under concurrent calls; FlowGuard "
+      "admits the count in every second, wherever it begins");
+}
+
+TEST(ToRulesTest, AboveAThousandItIsCountedInParts) {
+  EXPECT_EQ(FlowOf(R"("count":1000)").algorithm, Algorithm::kSlidingLog);
+  const Rule rule = FlowOf(R"("count":1001)");
+  EXPECT_EQ(rule.algorithm, Algorithm::kSlidingBuckets);
+  EXPECT_EQ(rule.buckets, 60);
+}
+
+TEST(ToRulesTest, OnlyTheWholePartOfACountMatters) {
+  EXPECT_EQ(FlowOf(R"("count":2.9)").rate, (Rate{2, seconds(1)}));
+  const ToRulesResult half = Convert(Kind::kFlow, OnR(R"("count":0.5)"));
+  EXPECT_EQ(OnlyRule(half).rate.limit, 0);
+  EXPECT_EQ(Told(half.differences, "count"),
+            "compares with the whole part, 0; refuses every call as well");
+  EXPECT_EQ(FlowOf(R"("count":0)").rate, (Rate{0, seconds(1)}));
+  EXPECT_EQ(FlowOf(R"("count":1e300)").rate.limit, 1'000'000'000);
+}
+
+TEST(ToRulesTest, ConcurrencyIgnoresTheBehavior) {
+  const Rule rule = FlowOf(R"("grade":0,"count":7.5,"controlBehavior":2)");
+  EXPECT_EQ(rule.kind, RuleKind::kConcurrency);
+  EXPECT_EQ(rule.concurrency, 7);
+  EXPECT_EQ(rule.name, "flow/r/concurrency");
+  const Rule none = FlowOf(R"("grade":0,"count":0.9)");
+  EXPECT_EQ(none.kind, RuleKind::kLimit);
+  EXPECT_EQ(none.rate.limit, 0);
+}
+
+TEST(ToRulesTest, WarmUp) {
+  const ToRulesResult made =
+      Convert(Kind::kFlow, OnR(R"("count":100,"controlBehavior":1,"warmUpPeriodSec":30)"));
+  const Rule rule = OnlyRule(made);
+  EXPECT_EQ(rule.algorithm, Algorithm::kWarmUpWindow);
+  EXPECT_EQ(rule.rate, (Rate{100, seconds(1)}));
+  EXPECT_EQ(rule.warm_up, seconds(30));
+  EXPECT_EQ(rule.cold_factor, 3);
+  EXPECT_EQ(Told(made.differences, "count"), "");
+  const ToRulesResult small = Convert(Kind::kFlow, OnR(R"("count":2,"controlBehavior":1)"));
+  EXPECT_EQ(Told(small.differences, "count"),
+            "never admits a call while cold, and never warms up; admits one in each second at "
+            "least");
+}
+
+TEST(ToRulesTest, Queue) {
+  const Rule rule = FlowOf(R"("count":200,"controlBehavior":2,"maxQueueingTimeMs":700)");
+  EXPECT_EQ(rule.algorithm, Algorithm::kLeakyBucket);
+  EXPECT_EQ(rule.rate, (Rate{200, seconds(1)}));
+  EXPECT_EQ(rule.wait, milliseconds(700));
+}
+
+TEST(ToRulesTest, AQueueKeepsFractionsOfACount) {
+  const auto rate = [](std::string_view count) {
+    return FlowOf(R"("controlBehavior":2,"count":)" + std::string(count)).rate;
+  };
+  EXPECT_EQ(rate("0.5"), (Rate{1, seconds(2)}));
+  EXPECT_EQ(rate("2.9"), (Rate{29, seconds(10)}));
+  EXPECT_EQ(rate("1.125"), (Rate{1'125, seconds(1'000)}));
+  EXPECT_EQ(rate("0.7123456"), (Rate{1, Duration(1'403'812'981)}));
+  EXPECT_EQ(rate("0").limit, 0);
+}
+
+TEST(ToRulesTest, ALongQueueIsCutToAnHour) {
+  const ToRulesResult made =
+      Convert(Kind::kFlow, OnR(R"("count":1,"controlBehavior":2,"maxQueueingTimeMs":3600001)"));
+  EXPECT_EQ(OnlyRule(made).wait, hours(1));
+  EXPECT_EQ(Told(made.differences, "maxQueueingTimeMs"),
+            "lets calls wait longer than an hour; an hour at most");
+}
+
+TEST(ToRulesTest, WarmUpWithQueueIsTheNearest) {
+  const ToRulesResult made = Convert(
+      Kind::kFlow,
+      OnR(R"("count":10,"controlBehavior":3,"warmUpPeriodSec":5,"maxQueueingTimeMs":1000)"));
+  const Rule rule = OnlyRule(made);
+  EXPECT_EQ(rule.algorithm, Algorithm::kWarmUp);
+  EXPECT_EQ(rule.warm_up, seconds(5));
+  EXPECT_EQ(rule.wait, seconds(1));
+  EXPECT_NE(Told(made.differences, "controlBehavior").find("as Guava's"), std::string::npos);
+}
+
+TEST(ToRulesTest, OriginsByName) {
+  const ToRulesResult made = Convert(Kind::kFlow, R"([
+      {"resource":"r","count":1,"limitApp":"app1"},
+      {"resource":"r","count":2,"limitApp":"app2"},
+      {"resource":"r","count":3,"limitApp":"other"},
+      {"resource":"r","count":4},
+      {"resource":"s","count":5,"limitApp":"other"}])");
+  const std::vector<Rule>& rules = made.rules.rules;
+  ASSERT_EQ(rules.size(), 5u);
+  EXPECT_EQ(rules[0].on.only, (std::vector<ValuesOf>{{"origin", {"app1"}}}));
+  EXPECT_TRUE(rules[0].by.empty());
+  // Each of the others has a count of its own, and who names no origin is none of them.
+  EXPECT_EQ(rules[2].on.only, (std::vector<ValuesOf>{{"origin", {"*"}}}));
+  EXPECT_EQ(rules[2].on.except, (std::vector<ValuesOf>{{"origin", {"app1", "app2"}}}));
+  EXPECT_EQ(rules[2].by, Names{"origin"});
+  EXPECT_TRUE(rules[3].on.only.empty());
+  EXPECT_TRUE(rules[4].on.except.empty());
+  EXPECT_EQ(NamesOf(made.rules),
+            (Names{"flow/r@app1", "flow/r@app2", "flow/r@other", "flow/r", "flow/s@other"}));
+  EXPECT_EQ(DimensionOf(made.rules, "origin").missing, MissingPolicy::kSkip);
+  EXPECT_EQ(made.rules.dimensions.size(), 1u);
+}
+
+TEST(ToRulesTest, TheNamesOfOtherFilesCountForOther) {
+  const std::vector<RuleFile> files = {FileOf(Kind::kFlow, OnR(R"("count":1,"limitApp":"other")")),
+                                       FileOf(Kind::kFlow, OnR(R"("count":1,"limitApp":"app1")"))};
+  const ToRulesResult made = ToRules(files);
+  ASSERT_EQ(made.rules.rules.size(), 2u);
+  EXPECT_EQ(made.rules.rules[0].on.except, (std::vector<ValuesOf>{{"origin", {"app1"}}}));
+}
+
+TEST(ToRulesTest, RelateCountsTheOtherResource) {
+  const ToRulesResult made =
+      Convert(Kind::kFlow, OnR(R"("count":5,"strategy":1,"refResource":"pay")"));
+  EXPECT_EQ(OnlyRule(made).relate_to, "pay");
+  EXPECT_EQ(OnlyRule(made).name, "flow/r/relate/pay");
+  EXPECT_EQ(Told(made.differences, "refResource"), "");
+  const Rule none = FlowOf(R"("count":0,"strategy":1,"refResource":"pay")");
+  EXPECT_TRUE(none.relate_to.empty()) << "a limit of 0 counts nothing";
+}
+
+// A resource that relates to itself counts itself.
+TEST(ToRulesTest, RelateToItselfIsDirect) {
+  const ToRulesResult made =
+      Convert(Kind::kFlow, OnR(R"("count":5,"strategy":1,"refResource":"r","limitApp":"a")"));
+  EXPECT_TRUE(OnlyRule(made).relate_to.empty());
+  EXPECT_NE(Told(made.differences, "limitApp"), "");
+}
+
+TEST(ToRulesTest, AQueueIsOfItsRuleAlone) {
+  const ToRulesResult relate = Convert(
+      Kind::kFlow, OnR(R"("count":5,"strategy":1,"refResource":"pay","controlBehavior":2)"));
+  EXPECT_TRUE(OnlyRule(relate).relate_to.empty());
+  EXPECT_NE(Told(relate.differences, "strategy"), "");
+  const Rule other = FlowOf(R"("count":5,"limitApp":"other","controlBehavior":2)");
+  EXPECT_TRUE(other.by.empty()) << "all others stand in one queue";
+  EXPECT_EQ(other.on.only, (std::vector<ValuesOf>{{"origin", {"*"}}}));
+}
+
+TEST(ToRulesTest, ANameThatFlowGuardTakesForAPrefixIsNotRelatedTo) {
+  const ToRulesResult made =
+      Convert(Kind::kFlow, OnR(R"("count":5,"strategy":1,"refResource":"pay*")"));
+  EXPECT_TRUE(made.rules.rules.empty());
+  EXPECT_NE(Told(made.differences, "refResource").find("left out: "), std::string::npos);
+}
+
+TEST(ToRulesTest, ChainIsAConditionOnTheContext) {
+  const ToRulesResult made =
+      Convert(Kind::kFlow, OnR(R"("count":5,"strategy":2,"refResource":"web","limitApp":"a")"));
+  EXPECT_EQ(OnlyRule(made).on.only,
+            (std::vector<ValuesOf>{{"origin", {"a"}}, {"context", {"web"}}}));
+  EXPECT_EQ(DimensionOf(made.rules, "context").missing_value, "sentinel_default_context");
+  EXPECT_NE(Told(made.differences, "limitApp"), "");
+}
+
+TEST(ToRulesTest, AnUnknownStrategyLimitsNothing) {
+  const ToRulesResult made = Convert(Kind::kFlow, OnR(R"("count":5,"strategy":9)"));
+  EXPECT_TRUE(made.rules.rules.empty());
+  EXPECT_EQ(Told(made.differences, "strategy"),
+            "left out: never limits by this one; needs no rule for that");
+}
+
+TEST(ToRulesTest, APatternCountsEachResource) {
+  const Rule rule = OnlyRule(Convert(
+      Kind::kFlow, R"([{"resource":"order:.*","regex":true,"count":5,"limitApp":"other"}])"));
+  EXPECT_EQ(rule.on.resource_regex, "order:.*");
+  EXPECT_EQ(rule.on.resource, "");
+  EXPECT_EQ(rule.by, (Names{"resource", "origin"}));
+}
+
+TEST(ToRulesTest, ClusterRulesAreShared) {
+  const ToRulesResult made = Convert(Kind::kFlow, OnR(R"("count":50,"clusterMode":true,
+      "clusterConfig":{"flowId":7,"thresholdType":1,"windowIntervalMs":2000})"));
+  const Rule rule = OnlyRule(made);
+  EXPECT_EQ(rule.scope, Scope::kShared);
+  EXPECT_EQ(rule.on_store_failure, StoreFailurePolicy::kLocal);
+  EXPECT_EQ(rule.rate, (Rate{100, seconds(2)}));
+  EXPECT_NE(Told(made.differences, "clusterMode"), "");
+  EXPECT_NE(Told(made.differences, "clusterConfig.windowIntervalMs"), "");
+  const Rule open = FlowOf(R"("count":5,"clusterMode":true,
+      "clusterConfig":{"flowId":7,"thresholdType":1,"fallbackToLocalWhenFail":false})");
+  EXPECT_EQ(open.on_store_failure, StoreFailurePolicy::kOpen);
+}
+
+TEST(ToRulesTest, ClusterRulesOfEachClientAreLocal) {
+  const ToRulesResult made =
+      Convert(Kind::kFlow, OnR(R"("count":50,"clusterMode":true,"clusterConfig":{"flowId":7})"));
+  EXPECT_EQ(OnlyRule(made).scope, Scope::kLocal);
+  EXPECT_EQ(OnlyRule(made).rate, (Rate{50, seconds(1)}));
+  EXPECT_EQ(Told(made.differences, "clusterConfig.thresholdType"),
+            "counts all processes together, with the count times their number; counts each "
+            "process for itself, with the count");
+}
+
+// --- names and targets
+
+TEST(ToRulesTest, PathsMeetHttpRequestsToo) {
+  const auto target = [](std::string_view resource) {
+    return OnlyRule(Convert(Kind::kFlow,
+                            R"([{"count":1,"resource":")" + std::string(resource) + R"("}])"))
+        .on;
+  };
+  EXPECT_EQ(target("/orders/{id}"), On("/orders/{id}", "/orders/{id}"));
+  EXPECT_EQ(target("GET:/orders"), On("GET:/orders", "GET /orders"));
+  EXPECT_EQ(target("/a/**"), On("", "/a/**"));
+  EXPECT_EQ(target("get:/orders").route, "");
+  EXPECT_EQ(target("GET:http://h/x").route, "");
+  EXPECT_EQ(target("com.shop.Order:create(long)").route, "");
+  EXPECT_EQ(target("a*b").resource_regex, R"(a\*b)");
+}
+
+TEST(ToRulesTest, NamesAreMadeOfWhatRulesAreAbout) {
+  EXPECT_EQ(NameFrom("flow/order:create"), "flow/order:create");
+  EXPECT_EQ(NameFrom("a b").substr(0, 4), "a_b-");
+  EXPECT_NE(NameFrom("a b"), NameFrom("a?b"));
+  EXPECT_LT(NameFrom(std::string(500, 'x')).size(), 128u);
+  EXPECT_NE(NameFrom(std::string(500, 'x')), NameFrom(std::string(501, 'x')));
+  const ToRulesResult made =
+      Convert(Kind::kFlow, R"([{"resource":"r","count":1},{"resource":"r","count":2}])");
+  EXPECT_EQ(NamesOf(made.rules), (Names{"flow/r", "flow/r-2"}));
+}
+
+TEST(ToRulesTest, QuotedTextIsFoundAgain) {
+  for (const std::string text : {"/a/**", "x", "a.b+c", "\xC3\xA9*", "\\"}) {
+    EXPECT_EQ(UnquotedRegex(QuotedRegex(text)), text);
+  }
+  EXPECT_EQ(UnquotedRegex("a.*"), std::nullopt);
+  EXPECT_EQ(UnquotedRegex("\\d"), std::nullopt);
+}
+
+TEST(ToRulesTest, WhatIsTrueOfManyRulesIsToldOnce) {
+  const ToRulesResult made = Convert(Kind::kFlow, R"([{"resource":"a","count":1},
+      {"resource":"b","count":2},{"resource":"c","count":3}])");
+  ASSERT_EQ(made.differences.size(), 1u);
+  EXPECT_EQ(LineOf(made.differences[0]).substr(0, 37), "f:1:2: flow rule #1 (and 2 more): cou");
+}
+
+// --- degrade
+
+TEST(ToRulesTest, SlowCalls) {
+  const Rule rule = DegradeOf(
+      R"("grade":0,"count":200,"slowRatioThreshold":0.4,"timeWindow":10,"minRequestAmount":7,
+         "statIntervalMs":20000)");
+  EXPECT_EQ(rule.kind, RuleKind::kBreaker);
+  EXPECT_EQ(rule.name, "degrade/r/slow");
+  BreakerRule breaker;
+  breaker.slow_ratio = 0.4;
+  breaker.slow_over = milliseconds(200);
+  breaker.min_calls = 7;
+  breaker.window = seconds(20);
+  breaker.open_for = seconds(10);
+  breaker.probes = 1;
+  EXPECT_EQ(rule.breaker, breaker);
+  EXPECT_EQ(DegradeOf(R"("count":10.5,"timeWindow":1)").breaker.slow_over, milliseconds(11));
+}
+
+TEST(ToRulesTest, Errors) {
+  const Rule ratio = DegradeOf(R"("grade":1,"count":0.5,"timeWindow":3)");
+  EXPECT_EQ(ratio.breaker.error_ratio, 0.5);
+  EXPECT_EQ(ratio.breaker.min_calls, 5);
+  EXPECT_EQ(ratio.breaker.window, seconds(1));
+  const Rule count = DegradeOf(R"("grade":2,"count":9.9,"timeWindow":3)");
+  EXPECT_EQ(count.breaker.error_count, 9);
+  const ToRulesResult all = Convert(Kind::kDegrade, OnR(R"("grade":1,"count":1,"timeWindow":3)"));
+  EXPECT_EQ(Told(all.differences, "count"),
+            "never opens at a ratio of 1; opens when all calls fail");
+}
+
+TEST(ToRulesTest, DefaultBreakers) {
+  const ToRulesResult made = Convert(Kind::kDegrade, R"([
+      {"resource":"*","grade":1,"count":0.5,"timeWindow":3},
+      {"resource":"pay","grade":1,"count":0.1,"timeWindow":3},
+      {"resource":"a.*","regex":true,"grade":1,"count":0.1,"timeWindow":3}])");
+  ASSERT_EQ(made.rules.rules.size(), 3u);
+  const Rule& every = made.rules.rules[0];
+  EXPECT_EQ(every.name, "degrade/every/errors");
+  EXPECT_EQ(every.on.resource, "*");
+  EXPECT_EQ(every.on.except, (std::vector<ValuesOf>{{"resource", {"pay"}}}));
+  EXPECT_EQ(every.by, Names{"resource"});
+  EXPECT_EQ(made.rules.rules[2].by, Names{"resource"});
+  EXPECT_NE(Told(made.differences, "resource").find("rules with regex"), std::string::npos);
+}
+
+// --- system, authority
+
+TEST(ToRulesTest, System) {
+  const ToRulesResult made = Convert(Kind::kSystem, R"([
+      {"qps":10.5,"avgRt":20,"maxThread":3,"highestSystemLoad":1.5,"highestCpuUsage":0.8},
+      {"qps":5},{"limitApp":"default"}])");
+  ASSERT_EQ(made.rules.rules.size(), 2u);
+  EXPECT_EQ(made.rules.rules[0].kind, RuleKind::kSystem);
+  EXPECT_EQ(made.rules.rules[0].system, (flowguard::SystemRule{1.5, 0.8, milliseconds(20), 4, 10}));
+  EXPECT_EQ(made.rules.rules[1].system.qps, 5);
+  EXPECT_EQ(made.rules.rules[1].system.avg_rt, std::nullopt);
+  EXPECT_EQ(NamesOf(made.rules), (Names{"system", "system-2"}));
+  EXPECT_NE(Told(made.differences, "qps").find("looks at the others all the same"),
+            std::string::npos);
+}
+
+TEST(ToRulesTest, Authority) {
+  const ToRulesResult made = Convert(Kind::kAuthority, R"([
+      {"resource":"r","limitApp":"a,b, c,"},
+      {"resource":"s","limitApp":"x","strategy":1},
+      {"resource":"t","limitApp":"x","strategy":2},
+      {"resource":"u","limitApp":","}])");
+  ASSERT_EQ(made.rules.rules.size(), 2u);
+  EXPECT_EQ(made.rules.rules[0].kind, RuleKind::kAccess);
+  EXPECT_EQ(made.rules.rules[0].allow, (std::vector<AccessList>{{"origin", {"a", "b", " c"}}}));
+  EXPECT_EQ(made.rules.rules[1].deny, (std::vector<AccessList>{{"origin", {"x"}}}));
+  EXPECT_EQ(DimensionOf(made.rules, "origin").missing, MissingPolicy::kSkip);
+  EXPECT_NE(Told(made.differences, "limitApp").find("`missing: refuse` closes that way"),
+            std::string::npos);
+  EXPECT_EQ(Told(made.differences, "strategy"),
+            "left out: lets everybody through by this one; needs no rule for that");
+}
+
+// --- hot parameters
+
+TEST(ToRulesTest, ParamFlow) {
+  const ToRulesResult made =
+      Convert(Kind::kParamFlow,
+              OnR(R"("paramIdx":1,"count":5,"durationInSec":60,"burstCount":3,"paramFlowItemList":[
+          {"object":"vip","count":50,"classType":"java.lang.String"},
+          {"object":"7","count":0,"classType":"int"},
+          {"object":"7","count":9,"classType":"long"},
+          {"object":"1.1","count":2,"classType":"float"}])"));
+  const Rule rule = OnlyRule(made);
+  EXPECT_EQ(rule.name, "param/r/arg1");
+  EXPECT_EQ(rule.by, Names{"arg1"});
+  EXPECT_EQ(rule.algorithm, Algorithm::kTokenBucket);
+  EXPECT_EQ(rule.rate, (Rate{5, seconds(60)}));
+  EXPECT_EQ(rule.burst, 8);
+  EXPECT_EQ(rule.overrides, (std::vector<Override>{{"vip", {50, seconds(60)}, 53},
+                                                   {"7", {0, seconds(60)}, {}},
+                                                   {"1.1", {2, seconds(60)}, 5}}));
+  EXPECT_EQ(DimensionOf(made.rules, "arg1").missing, MissingPolicy::kSkip);
+  EXPECT_EQ(
+      Told(made.differences, "paramFlowItemList[2].object"),
+      "has another item for \"7\" of another class; compares texts, and takes the first item");
+}
+
+TEST(ToRulesTest, ParamFlowQueueRefusesAWaitOfTheMaximum) {
+  const Rule rule =
+      ParamOf(R"("paramIdx":0,"count":5,"controlBehavior":2,"maxQueueingTimeMs":500)");
+  EXPECT_EQ(rule.algorithm, Algorithm::kLeakyBucket);
+  EXPECT_EQ(rule.wait, milliseconds(499));
+  EXPECT_EQ(ParamOf(R"("paramIdx":0,"count":5,"controlBehavior":2)").wait, Duration{});
+}
+
+TEST(ToRulesTest, ParamFlowConcurrency) {
+  const Rule rule = ParamOf(R"("paramIdx":0,"grade":0,"count":5,
+      "paramFlowItemList":[{"object":"vip","count":50,"classType":""}])");
+  EXPECT_EQ(rule.kind, RuleKind::kConcurrency);
+  EXPECT_EQ(rule.concurrency, 5);
+  EXPECT_EQ(rule.overrides, (std::vector<Override>{{"vip", {50, {}}, {}}}));
+}
+
+TEST(ToRulesTest, ParamFlowConcurrencyOfNoneForSomeValues) {
+  const ToRulesResult made = Convert(Kind::kParamFlow, OnR(R"("paramIdx":0,"grade":0,"count":5,
+      "paramFlowItemList":[{"object":"bot","count":0,"classType":""},
+                           {"object":"vip","count":9,"classType":""}])"));
+  ASSERT_EQ(made.rules.rules.size(), 2u);
+  EXPECT_EQ(made.rules.rules[0].rate.limit, 0);
+  EXPECT_EQ(made.rules.rules[0].on.only, (std::vector<ValuesOf>{{"arg0", {"bot"}}}));
+  EXPECT_EQ(made.rules.rules[1].concurrency, 5);
+  EXPECT_EQ(made.rules.rules[1].overrides, (std::vector<Override>{{"vip", {9, {}}, {}}}));
+}
+
+TEST(ToRulesTest, ParamFlowConcurrencyOfSomeValuesOnly) {
+  const ToRulesResult made = Convert(Kind::kParamFlow, OnR(R"("paramIdx":0,"grade":0,"count":0,
+      "paramFlowItemList":[{"object":"vip","count":50,"classType":""}])"));
+  ASSERT_EQ(made.rules.rules.size(), 2u);
+  const Rule& none = made.rules.rules[0];
+  EXPECT_EQ(none.rate.limit, 0);
+  EXPECT_EQ(none.on.only, (std::vector<ValuesOf>{{"arg0", {"*"}}}));
+  EXPECT_EQ(none.on.except, (std::vector<ValuesOf>{{"arg0", {"vip"}}}));
+  const Rule& some = made.rules.rules[1];
+  EXPECT_EQ(some.kind, RuleKind::kConcurrency);
+  EXPECT_EQ(some.on.only, (std::vector<ValuesOf>{{"arg0", {"vip"}}}));
+  ASSERT_EQ(some.overrides.size(), 1u);
+  EXPECT_EQ(some.overrides[0].rate.limit, 50);
+}
+
+TEST(ToRulesTest, ArgumentsFromTheEndHaveANameOfTheirOwn) {
+  const ToRulesResult made = Convert(Kind::kParamFlow, OnR(R"("paramIdx":-1,"count":5)"));
+  EXPECT_EQ(OnlyRule(made).by, Names{"arg-1"});
+  EXPECT_NE(Told(made.differences, "paramIdx").find("the dimension arg-1"), std::string::npos);
+}
+
+TEST(ToRulesTest, SharedHotParameters) {
+  const Rule rule = ParamOf(R"("paramIdx":0,"count":5,"clusterMode":true,
+      "clusterConfig":{"flowId":7,"thresholdType":1})");
+  EXPECT_EQ(rule.scope, Scope::kShared);
+  EXPECT_EQ(rule.on_store_failure, StoreFailurePolicy::kOpen);
+}
+
+// --- gateway
+
+TEST(ToRulesTest, GatewayFlowByItsParameter) {
+  EXPECT_TRUE(GatewayOf(R"("count":5,"intervalSec":2,"burst":1)").by.empty());
+  const Rule by_ip =
+      GatewayOf(R"("count":5,"intervalSec":2,"burst":1,"paramItem":{"parseStrategy":0})");
+  EXPECT_EQ(by_ip.by, Names{"ip"});
+  EXPECT_EQ(by_ip.rate, (Rate{5, seconds(2)}));
+  EXPECT_EQ(by_ip.burst, 6);
+
+  const ToRulesResult made = Convert(Kind::kGatewayFlow, R"([
+      {"resource":"r","count":1,"paramItem":{"parseStrategy":1}},
+      {"resource":"r","count":2,"paramItem":{"parseStrategy":2,"fieldName":"X-Id"}},
+      {"resource":"r","count":3,"paramItem":{"parseStrategy":3,"fieldName":"page"}},
+      {"resource":"r","count":4,"paramItem":{"parseStrategy":4,"fieldName":"sid"}},
+      {"resource":"r","count":5,"paramItem":{"parseStrategy":3,"fieldName":"a b"}},
+      {"resource":"r","count":6,"paramItem":{"parseStrategy":3,"fieldName":"a_b"}}])");
+  Names sources;
+  for (const Rule& rule : made.rules.rules)
+    sources.push_back(rule.by.front() + " " + DimensionOf(made.rules, rule.by.front()).source);
+  EXPECT_EQ(sources,
+            (Names{"host header:host", "header-X-Id header:X-Id", "query-page query:page",
+                   "cookie-sid cookie:sid", "query-a_b query:a b", "query-a_b-2 query:a_b"}));
+  EXPECT_EQ(DimensionOf(made.rules, "cookie-sid").missing, MissingPolicy::kSkip);
+}
+
+TEST(ToRulesTest, GatewayFlowOfValuesThatMatch) {
+  const Rule exact = GatewayOf(
+      R"("count":5,"paramItem":{"parseStrategy":3,"fieldName":"p",
+         "pattern":"gold","matchStrategy":0})");
+  EXPECT_EQ(exact.on.only, (std::vector<ValuesOf>{{"query-p", {"gold"}}}));
+  const Rule prefix = GatewayOf(
+      R"("count":5,"paramItem":{"parseStrategy":3,"fieldName":"p",
+         "pattern":"go","matchStrategy":1})");
+  EXPECT_TRUE(prefix.on.only.empty()) << "Sentinel does not look at it";
+  const ToRulesResult regex = Convert(
+      Kind::kGatewayFlow,
+      OnR(R"("count":5,"paramItem":{"parseStrategy":0,"pattern":"10.*","matchStrategy":2})"));
+  EXPECT_TRUE(regex.rules.rules.empty());
+  EXPECT_NE(Told(regex.differences, "paramItem.pattern").find("left out: limits values that match"),
+            std::string::npos);
+}
+
+TEST(ToRulesTest, GatewayFlowOfAnApiGroup) {
+  const std::vector<RuleFile> files = {
+      FileOf(Kind::kGatewayFlow,
+             R"([{"resource":"shop","resourceMode":1,"count":5},
+                 {"resource":"route-1","count":5},
+                 {"resource":"unknown","resourceMode":1,"count":5}])"),
+      FileOf(Kind::kApiDefinition,
+             R"([{"apiName":"shop","predicateItems":[{"pattern":"/cart"},
+                  {"pattern":"/order/**","matchStrategy":1},
+                  {"pattern":"/x.*","matchStrategy":2}]}])")};
+  const ToRulesResult made = ToRules(files);
+  ASSERT_EQ(made.rules.rules.size(), 4u);
+  EXPECT_EQ(made.rules.rules[0].on, On("shop", "/cart"));
+  EXPECT_EQ(made.rules.rules[1].on, On("", "/order/**"));
+  EXPECT_EQ(made.rules.rules[2].on, On("route-1"));
+  const std::string told = Told(made.differences, "resource");
+  EXPECT_NE(told.find("counts all 2 paths of the API group together"), std::string::npos);
+  EXPECT_NE(told.find("by the pattern \"/x.*\""), std::string::npos);
+  EXPECT_NE(told.find("knows the path of this route"), std::string::npos);
+  EXPECT_NE(told.find("knows the paths of this API group"), std::string::npos);
+}
+
+// --- what is made can be loaded
+
+struct Loadable {
+  const char* name;
+  Kind kind;
+  const char* json;
+};
+
+class LoadableRules : public TestWithParam<Loadable> {};
+
+TEST_P(LoadableRules, AreTaken) {
+  const ToRulesResult made = Convert(GetParam().kind, GetParam().json);
+  ASSERT_FALSE(made.rules.rules.empty());
+  const auto table = rules::Compile(made.rules, {.remote_allowed = true});
+  EXPECT_TRUE(table.ok()) << table.error().message;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Kinds, LoadableRules,
+    ::testing::Values(
+        Loadable{"Behaviors", Kind::kFlow, R"([{"resource":"a","count":20},
+            {"resource":"b","count":5000},{"resource":"c","count":1e18},
+            {"resource":"d","count":2.5,"controlBehavior":1,"warmUpPeriodSec":2147483647},
+            {"resource":"e","count":0.51,"controlBehavior":2,"maxQueueingTimeMs":2147483647},
+            {"resource":"f","count":1e18,"controlBehavior":2},
+            {"resource":"g","count":1e18,"controlBehavior":3},
+            {"resource":"h","count":0,"controlBehavior":3},
+            {"resource":"i","count":3,"grade":0},{"resource":"j","count":0,"grade":0}])"},
+        Loadable{"ClusterFlow", Kind::kFlow, R"([{"resource":"a","count":20,"clusterMode":true,
+            "clusterConfig":{"flowId":1,"thresholdType":1}},
+            {"resource":"b","count":1e18,"clusterMode":true,
+            "clusterConfig":{"flowId":2,"thresholdType":1,"windowIntervalMs":2147483640}}])"},
+        Loadable{"Breakers", Kind::kDegrade, R"([
+            {"resource":"a","grade":0,"count":1e18,"timeWindow":2147483647,
+             "statIntervalMs":2147483647,"minRequestAmount":2147483647},
+            {"resource":"b","grade":2,"count":1e18,"timeWindow":1,"statIntervalMs":1},
+            {"resource":"*","grade":1,"count":0.5,"timeWindow":1}])"},
+        Loadable{
+            "Authority", Kind::kAuthority,
+            R"([{"resource":"a","limitApp":"x,y"},{"resource":"b","limitApp":"x","strategy":1}])"},
+        Loadable{"Params", Kind::kParamFlow, R"([
+            {"resource":"a","paramIdx":0,"count":1e18,"durationInSec":9000000000000000,
+             "burstCount":2147483647},
+            {"resource":"b","paramIdx":-2147483648,"count":0,"burstCount":5,
+             "paramFlowItemList":[{"object":"x","count":2147483647,"classType":""}]},
+            {"resource":"c","paramIdx":0,"count":3,"controlBehavior":2,
+             "paramFlowItemList":[{"object":"x","count":0,"classType":""}]},
+            {"resource":"d","paramIdx":0,"count":3,"grade":0,
+             "paramFlowItemList":[{"object":"x","count":0,"classType":""}]}])"},
+        Loadable{"Gateway", Kind::kGatewayFlow, R"([
+            {"resource":"a","count":3,"paramItem":{"parseStrategy":0}},
+            {"resource":"a","count":3,"paramItem":{"parseStrategy":2,"fieldName":"X"}},
+            {"resource":"a","count":3,"controlBehavior":2,"paramItem":{"parseStrategy":1}}])"},
+        Loadable{"OddNames", Kind::kFlow,
+                 R"([{"resource":"下单 [*]","count":3},{"resource":"/a//b","count":3}])"}),
+    [](const auto& one) { return one.param.name; });
+
+}  // namespace
+}  // namespace flowguard::dialects::sentinel
