@@ -23,6 +23,11 @@ constexpr const char* kRunExamples =
     "lists are separated by ';'.  Flags go before variables, variables before the file.\n"
     "SIGHUP reloads the rules; SIGTERM drains and ends.";
 
+constexpr const char* kConvertExamples =
+    "What changes its meaning is told on stderr, a line each.  Examples:\n"
+    "  flowguard convert --to flowguard flow-rules.json degrade-rules.json > rules.yaml\n"
+    "  flowguard convert --to sentinel --kind flow rules.yaml";
+
 constexpr const char* kExplainExamples =
     "Examples:\n"
     "  flowguard explain --rules rules.yaml --method POST --path /orders --ip 192.0.2.7\n"
@@ -119,6 +124,37 @@ void AddValidate(CLI::App& app, ValidateFlags& flags) {
   AddOutput(validate, flags.output);
 }
 
+void AddConvert(CLI::App& app, ConvertFlags& flags) {
+  static const std::map<std::string, RuleForm> forms = {{"flowguard", RuleForm::kFlowGuard},
+                                                        {"sentinel", RuleForm::kSentinel}};
+  CLI::App& convert =
+      *app.add_subcommand("convert", "Convert rules: Sentinel's JSON, FlowGuard's YAML");
+  convert.footer(kConvertExamples);
+  convert.add_option("files", flags.files, "Rule files; of Sentinel's all become one set")
+      ->required()
+      ->option_text("FILE...");
+  convert.add_option("--from", flags.from, "flowguard or sentinel (default: as the files tell)")
+      ->transform(CLI::CheckedTransformer(forms))
+      ->option_text("FORM");
+  convert.add_option("--to", flags.to, "flowguard or sentinel")
+      ->required()
+      ->transform(CLI::CheckedTransformer(forms))
+      ->option_text("FORM");
+  convert
+      .add_option("--kind", flags.kind,
+                  "Kind of Sentinel's rules: flow, degrade, system, authority, param-flow, "
+                  "gateway-flow, api-definition")
+      ->check(CLI::IsMember({"flow", "degrade", "system", "authority", "param-flow", "gateway-flow",
+                             "api-definition"}))
+      ->option_text("KIND");
+  convert
+      .add_option("--entity", flags.entity_of,
+                  "Write Sentinel's rules as its dashboard stores them for this application")
+      ->option_text("APP");
+  convert.add_flag("--drop-invalid", flags.drop_invalid,
+                   "Drop rules of Sentinel's that are not valid, as it does, with a warning");
+}
+
 void AddExplain(CLI::App& app, ExplainFlags& flags) {
   CLI::App& explain = *app.add_subcommand(
       "explain", "Show which rules match a request, by which key, and the verdict");
@@ -152,6 +188,7 @@ void AddExplain(CLI::App& app, ExplainFlags& flags) {
 Command Chosen(const CLI::App& app) {
   if (app.got_subcommand("run")) return Command::kRun;
   if (app.got_subcommand("validate")) return Command::kValidate;
+  if (app.got_subcommand("convert")) return Command::kConvert;
   if (app.got_subcommand("explain")) return Command::kExplain;
   if (app.got_subcommand("version")) return Command::kVersion;
   if (app.got_subcommand("script")) return Command::kScript;
@@ -169,6 +206,7 @@ CommandLine ReadCommandLine(int argc, const char* const* argv) {
   app.require_subcommand(1);
   AddRun(app, line.run);
   AddValidate(app, line.validate);
+  AddConvert(app, line.convert);
   AddExplain(app, line.explain);
   AddOutput(*app.add_subcommand("version", "Show the version"), line.version.output);
   app.add_subcommand("script", "Print the sliding log in Lua that other programs run in Redis")

@@ -39,6 +39,17 @@ struct ValidateFlags {
   Output output = Output::kText;
 };
 
+enum class RuleForm : uint8_t { kFlowGuard, kSentinel };
+
+struct ConvertFlags {
+  std::vector<std::string> files;
+  std::optional<RuleForm> from;  // unset: as the files tell
+  RuleForm to = RuleForm::kFlowGuard;
+  std::string kind;                      // of Sentinel's rules; empty: as file and members tell
+  std::optional<std::string> entity_of;  // the dashboard's form, for this application
+  bool drop_invalid = false;
+};
+
 // The request to be explained, and by which rules.
 struct ExplainFlags {
   std::optional<std::string> config;
@@ -59,7 +70,7 @@ struct VersionFlags {
   Output output = Output::kText;
 };
 
-enum class Command : uint8_t { kNone, kRun, kValidate, kExplain, kVersion, kScript };
+enum class Command : uint8_t { kNone, kRun, kValidate, kConvert, kExplain, kVersion, kScript };
 
 struct CommandLine {
   Command command = Command::kNone;  // kNone: all is said; end with exit_code
@@ -67,6 +78,7 @@ struct CommandLine {
   bool color = false;  // messages may be coloured
   RunFlags run;
   ValidateFlags validate;
+  ConvertFlags convert;
   ExplainFlags explain;
   VersionFlags version;
 };

@@ -156,6 +156,15 @@ class ValidateTest(harness.Case):
             self.assertEqual(code, 1)
             self.assertEqual(json.loads(out)["files"][0]["kind"], "config", text)
 
+    def test_rules_of_sentinel(self):
+        path = self.write("flow-rules.json", FLOW)
+        code, out, err = run_once("validate", path)
+        self.assertEqual((code, out), (0, f"{path}: ok (rules, 2 rules)\n"))
+        self.assertIn(f"warning: {path}:1:2: flow rule #1: count: Sentinel", err)
+        code, out, err = run_once("validate", self.write("flow-rules.json", FLOW.replace("3,", '"x",')))
+        self.assertEqual((code, out), (1, ""))
+        self.assertIn(f"{path}:1:35: flow rule #1: count: ", err)
+
     def test_json(self):
         path = self.write("rules.yaml", BAD)
         code, out, _ = run_once("validate", path, "--output", "json")
@@ -163,6 +172,82 @@ class ValidateTest(harness.Case):
         [entry] = json.loads(out)["files"]
         self.assertFalse(entry["ok"])
         self.assertTrue(any(":3:5:" in error for error in entry["errors"]), entry)
+
+
+FLOW = """[{"resource": "/orders", "count": 3, "limitApp": null},
+ {"resource": "order:pay", "count": 200, "controlBehavior": 2}]"""
+DEGRADE = """[{"resource": "/orders", "grade": 2, "count": 3, "timeWindow": 10}]"""
+
+
+class ConvertTest(harness.Case):
+    def test_rules_of_sentinel_become_a_rule_file(self):
+        flow, degrade = self.write("flow-rules.json", FLOW), self.write("degrade-rules.json", DEGRADE)
+        code, out, err = run_once("convert", "--to", "flowguard", flow, degrade)
+        self.assertEqual(code, 0, err)
+        self.assertIn('  - name: flow//orders\n    on: {route: "/orders", resource: "/orders"}\n'
+                      '    limit: 3/s\n    algorithm: sliding_log\n', out)
+        self.assertIn("    limit: 200/s\n    algorithm: leaky_bucket\n    wait: 500ms\n", out)
+        self.assertIn("errors: {count: 3}, min_calls: 5, window: 1s, open_for: 10s", out)
+        self.assertIn(f"warning: {flow}:1:2: flow rule #1: count: Sentinel ", err)
+        code, _, err = run_once("validate", self.write("rules.yaml", out))
+        self.assertEqual(code, 0, err)
+
+    def test_and_back(self):
+        code, out, _ = run_once("convert", "--to", "flowguard", self.write("flow-rules.json", FLOW))
+        rules = self.write("rules.yaml", out)
+        code, out, err = run_once("convert", "--to", "sentinel", rules)
+        self.assertEqual(code, 0, err)
+        _, same, _ = run_once("convert", "--to", "sentinel", self.dir / "flow-rules.json")
+        self.assertEqual(out, same)
+        self.assertEqual([rule["count"] for rule in json.loads(out)], [3, 200])
+
+    def test_one_kind_is_written_at_a_time(self):
+        both = [self.write("flow-rules.json", FLOW), self.write("degrade-rules.json", DEGRADE)]
+        _, out, _ = run_once("convert", "--to", "flowguard", *both)
+        rules = self.write("rules.yaml", out)
+        code, out, err = run_once("convert", "--to", "sentinel", rules)
+        self.assertEqual((code, out), (1, ""))
+        self.assertIn("of several kinds: flow, degrade", err)
+        code, out, err = run_once("convert", "--to", "sentinel", "--kind", "degrade", "--entity", "shop",
+                                  rules)
+        self.assertEqual(code, 0, err)
+        self.assertEqual(json.loads(out)[0]["app"], "shop")
+        self.assertIn("not written: 2 of kind flow; --kind flow writes them", err)
+
+    def test_bad_rules_of_every_file_are_told_and_nothing_is_written(self):
+        flow = self.write("flow-rules.json", FLOW.replace("200", "-200"))
+        degrade = self.write("degrade-rules.json", DEGRADE.replace("10", "0"))
+        code, out, err = run_once("convert", "--to", "flowguard", flow, degrade)
+        self.assertEqual((code, out), (1, ""))
+        self.assertIn(f"{flow}:2:37: flow rule #2: count: found -200.0", err)
+        self.assertIn(f"{degrade}:1:64: degrade rule #1: timeWindow: found 0", err)
+        code, out, err = run_once("convert", "--to", "flowguard", "--drop-invalid", flow)
+        self.assertEqual(code, 0, err)
+        self.assertNotIn("order:pay", out)
+
+    def test_the_kind_can_be_said(self):
+        path = self.write("rules.json", '[{"resource": "r", "count": 3}]')
+        self.assertEqual(run_once("convert", "--to", "flowguard", path)[0], 1)
+        code, out, err = run_once("convert", "--to", "flowguard", "--kind", "gateway-flow", path)
+        self.assertEqual(code, 0, err)
+        self.assertIn("name: gateway/r", out)
+
+    def test_files_that_do_not_go_together(self):
+        flow, rules = self.write("flow-rules.json", FLOW), self.write("rules.yaml", GOOD)
+        for argv, what in (((flow, rules), "convert them one by one"),
+                           ((rules, rules), "found 2 rule files"),
+                           (("--from", "flowguard", flow), "a list is --from sentinel"),
+                           (("--from", "sentinel", rules), "rules.yaml:1:1"),
+                           (("/nonexistent.json",), "/nonexistent.json")):
+            code, out, err = run_once("convert", "--to", "flowguard", *argv)
+            self.assertEqual((code, out), (1, ""), argv)
+            self.assertIn(what, err)
+
+    def test_usage(self):
+        path = self.write("flow-rules.json", FLOW)
+        for argv in ((path,), ("--to", "yaml", path), ("--to", "sentinel"),
+                     ("--to", "sentinel", "--kind", "flows", path)):
+            self.assertEqual(run_once("convert", *argv)[0], 2, argv)
 
 
 class ExplainTest(harness.Case):

@@ -10,6 +10,7 @@ namespace flowguard::app {
 
 [[nodiscard]] int Run(RunFlags flags, bool color);
 [[nodiscard]] int Validate(const ValidateFlags& flags, bool color);
+[[nodiscard]] int Convert(const ConvertFlags& flags, bool color);
 [[nodiscard]] int Explain(const ExplainFlags& flags, bool color);
 [[nodiscard]] int Version(const VersionFlags& flags);
 // Prints the sliding log that programs may share with each other.

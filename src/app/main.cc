@@ -7,6 +7,7 @@
 //                          worker.h       one loop: gateway, decision API
 //                          rule_keeper.h  loads, watches and reloads the rules
 //   flowguard validate   validate.cc    checks rule and configuration files
+//   flowguard convert    convert.cc     Sentinel's rules to FlowGuard's, and back
 //   flowguard explain    explain.cc     which rules match a request, and the verdict
 //   flowguard version
 //   flowguard script     script.cc      the sliding log for other programs
@@ -22,6 +23,8 @@ int main(int argc, char** argv) {
       return app::Run(line.run, line.color);
     case app::Command::kValidate:
       return app::Validate(line.validate, line.color);
+    case app::Command::kConvert:
+      return app::Convert(line.convert, line.color);
     case app::Command::kExplain:
       return app::Explain(line.explain, line.color);
     case app::Command::kVersion:
