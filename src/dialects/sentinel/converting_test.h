@@ -3,6 +3,7 @@
 // Short forms for tests that convert Sentinel's rules.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -35,6 +36,23 @@ inline std::string OnR(std::string_view members) {
 inline Rule OnlyRule(const ToRulesResult& made) {
   EXPECT_EQ(made.rules.rules.size(), 1u);
   return made.rules.rules.empty() ? Rule() : made.rules.rules.front();
+}
+
+using Names = std::vector<std::string>;
+
+inline Target On(std::string resource, std::string route = {}, std::string regex = {}) {
+  Target on;
+  on.resource = std::move(resource);
+  on.route = std::move(route);
+  on.resource_regex = std::move(regex);
+  return on;
+}
+
+inline DimensionSpec DimensionOf(const RuleSet& set, std::string_view name) {
+  const auto found = std::find_if(set.dimensions.begin(), set.dimensions.end(),
+                                  [name](const DimensionSpec& spec) { return spec.name == name; });
+  EXPECT_NE(found, set.dimensions.end()) << name;
+  return found == set.dimensions.end() ? DimensionSpec() : *found;
 }
 
 // The lines of the report that begin with this field, a line each without their rule.
