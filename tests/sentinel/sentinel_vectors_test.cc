@@ -27,16 +27,20 @@ constexpr Duration kTenMs = milliseconds(10);
 // The start is a whole minute, as it is in the vectors.
 class SentinelRules : public testing::EngineFixture {
  protected:
-  // A list of Sentinel's in a file of this name, for the resource "r".
-  void Bring(std::string_view file, std::string_view members) {
-    const auto parsed = ParseRules("[{\"resource\":\"r\"," + std::string(members) + "}]", file);
+  // A list of Sentinel's in a file of this name.
+  void BringList(std::string_view file, std::string_view json) {
+    const auto parsed = ParseRules(json, file);
     ASSERT_TRUE(parsed.ok()) << parsed.error().message;
-    ASSERT_EQ(parsed->rules.rules.size(), 1u);
+    ASSERT_FALSE(parsed->rules.rules.empty());
     rule_ = parsed->rules.rules.front().name;
     Build({});
     const Result<void> loaded = engine_->Load(parsed->rules);
     ASSERT_TRUE(loaded.ok()) << loaded.error().message;
     start_ = now_;
+  }
+  // One rule for the resource "r".
+  void Bring(std::string_view file, std::string_view members) {
+    BringList(file, "[{\"resource\":\"r\"," + std::string(members) + "}]");
   }
   void BringFlow(std::string_view members) { Bring("flow-rules.json", members); }
   void BringDegrade(std::string_view members) { Bring("degrade-rules.json", members); }
@@ -404,6 +408,65 @@ TEST_F(SentinelRules, ValuesOfTheirOwnLimitAndNoValueAtAll) {
   EXPECT_EQ(Batches({1}, WithValue("7")), "B");
   EXPECT_EQ(Batches({1, 1}, WithValue("A")), "PB");
   EXPECT_EQ(Batches({1, 1, 1}), "PPP") << "a call without the argument";
+}
+
+// --- origins, relations, chains
+
+FakeRequest From(std::string origin, std::string_view resource = "r") {
+  return FakeRequest(resource, {{"origin", std::move(origin)}});
+}
+
+TEST_F(SentinelRules, V19ARuleOfAnOriginIsForThatOrigin) {
+  BringFlow(R"("count":1,"limitApp":"app1")");
+  EXPECT_EQ(Batches({1, 1}, From("app1")), "PB");
+  EXPECT_EQ(Batches({1, 1}, From("app2")), "PP");
+  EXPECT_EQ(Batches({1, 1}), "PP");
+}
+
+TEST_F(SentinelRules, V19OtherIsEachOriginThatNoRuleNames) {
+  BringList("flow-rules.json", R"([{"resource":"r","count":9,"limitApp":"app1"},
+                                   {"resource":"r","count":1,"limitApp":"other"}])");
+  EXPECT_EQ(Batches({1, 1}, From("app1")), "PP");
+  EXPECT_EQ(Batches({1, 1}, From("app2")), "PB");
+  EXPECT_EQ(Batches({1, 1}, From("app3")), "PB");
+  EXPECT_EQ(Batches({1, 1}), "PP");
+}
+
+TEST_F(SentinelRules, V20RelateRefusesByTheCallsOfTheOtherResource) {
+  BringFlow(R"("count":2,"strategy":1,"refResource":"pay")");
+  EXPECT_EQ(Batches({1, 1, 1}), "PPP");
+  EXPECT_EQ(Batches({1, 1, 1}, FakeRequest("pay")), "PPP");
+  EXPECT_EQ(Batches({1}), "B");
+}
+
+TEST_F(SentinelRules, V20ChainCountsTheCallsOfItsContext) {
+  BringFlow(R"("count":1,"strategy":2,"refResource":"web")");
+  EXPECT_EQ(Batches({1, 1}, FakeRequest("r", {{"context", "web"}})), "PB");
+  EXPECT_EQ(Batches({1, 1}, FakeRequest("r", {{"context", "job"}})), "PP");
+  EXPECT_EQ(Batches({1, 1}), "PP");
+}
+
+TEST_F(SentinelRules, APatternCountsEachResource) {
+  BringList("flow-rules.json", R"([{"resource":"order:.*","regex":true,"count":1}])");
+  EXPECT_EQ(Batches({1, 1}, FakeRequest("order:a")), "PB");
+  EXPECT_EQ(Batches({1, 1}, FakeRequest("order:b")), "PB");
+  EXPECT_EQ(Batches({1, 1}, FakeRequest("orders")), "PP");
+}
+
+TEST_F(SentinelRules, V50bADefaultBreakerIsForResourcesWithoutOne) {
+  BringList("degrade-rules.json",
+            R"([{"resource":"*","grade":2,"count":0,"minRequestAmount":1,"timeWindow":2},
+                {"resource":"own","grade":2,"count":9,"minRequestAmount":1,"timeWindow":2}])");
+  for (const char* resource : {"r", "s", "own"}) {
+    engine::Attempt attempt;
+    Enter(attempt, FakeRequest(resource));
+    ASSERT_TRUE(attempt.entered()) << resource;
+    Settle(attempt, Outcome::kError);
+  }
+  EXPECT_FALSE(Check(FakeRequest("r")).allowed());
+  EXPECT_FALSE(Check(FakeRequest("s")).allowed());
+  EXPECT_TRUE(Check(FakeRequest("own")).allowed());
+  EXPECT_TRUE(Check(FakeRequest("t")).allowed()) << "a breaker for each";
 }
 
 // --- authority

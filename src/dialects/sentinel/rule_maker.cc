@@ -5,6 +5,8 @@
 #include <array>
 #include <cmath>
 
+#include "flowguard/rules_text.h"
+
 #include "base/bounds.h"
 #include "base/hash.h"
 #include "rules/route.h"
@@ -196,6 +198,7 @@ std::string RuleMaker::Source(std::string_view name, std::string source) {
 }
 
 RuleSet RuleMaker::Take() {
+  set_.regex = &Re2();
   return std::move(set_);
 }
 
