@@ -30,6 +30,7 @@ class ExecutorTest : public ::testing::Test {
   void Make(std::vector<Rule> rules, const ExecutorOptions& options = {}) {
     GuardOptions with;
     with.clock = &clock_;
+    with.breaker_listener = listener_;
     auto guard = Guard::Create({.rules = std::move(rules), .dimensions = {}}, with);
     ASSERT_TRUE(guard.ok()) << guard.error().message;
     guard_ = *std::move(guard);
@@ -87,6 +88,7 @@ class ExecutorTest : public ::testing::Test {
   }
 
   testing::ManualClock clock_;
+  BreakerListener* listener_ = nullptr;
   const Instant start_ = clock_.Now();
   std::mutex mutex_;
   Started started_;
@@ -267,6 +269,53 @@ TEST_F(ExecutorTest, AnOpenBreakerHoldsJobsUntilItProbes) {
 
   EXPECT_EQ(EndOf("c").end, JobEnd::kRan);
   EXPECT_EQ(executor_->counters().asked, 4u);
+}
+
+// Holds whoever asks for the first job while the other thread finds its lane closed, and
+// sleeps.
+TEST_F(ExecutorTest, TheNextOfALaneStartsWhileTheFirstRuns) {
+  class Listener final : public BreakerListener {
+   public:
+    void OnBreaker(const BreakerChange& change) override {
+      if (change.to != BreakerState::kHalfOpen) return;
+      asked.count_down();
+      go.wait();
+    }
+    std::latch asked{1};
+    std::latch go{1};
+  };
+  Listener listener;
+  listener_ = &listener;
+  Rule rule = testing::ErrorCountBreaker("vendor", 1);
+  rule.on.resource = "export";
+  rule.breaker.open_for = seconds(5);
+  rule.breaker.probes = 2;
+  Make({rule}, {.threads = 2});
+  for (const char* name : {"a", "b"}) {
+    Job broken = Noted(name);
+    broken.run = [] { throw std::runtime_error("away"); };
+    Submit(std::move(broken));
+  }
+  Until([](const ExecutorCounters& c) { return c.failed == 2; });
+  std::latch second_ran(1);
+  Job first = Noted("first");
+  first.run = [&second_ran] { second_ran.wait(); };
+  Submit(std::move(first));
+  UntilAsked(3);
+  Advance(seconds(5));
+  listener.asked.wait();
+  Job second = Noted("second");
+  second.run = [&second_ran] { second_ran.count_down(); };
+  Submit(std::move(second));
+  Job other = Noted("other");
+  other.resource = "other";
+  Submit(std::move(other));
+  EXPECT_EQ(EndOf("other").end, JobEnd::kRan);
+
+  listener.go.count_down();
+
+  EXPECT_EQ(EndOf("first").end, JobEnd::kRan);
+  executor_ = nullptr;
 }
 
 TEST_F(ExecutorTest, ADrainRunsWhatIsQueuedAndTakesNoMore) {
