@@ -60,6 +60,10 @@ inline constexpr size_t kSystemFileBytesMax = 1024 * 1024;  // of one file below
 inline constexpr size_t kCgroupDepthMax = 64;               // groups within each other
 inline constexpr size_t kCpusMax = 8'192;                   // of one machine
 
+// --- system rules
+inline constexpr double kSystemLoadMax = 1'000'000;  // load average that a rule may name
+inline constexpr Duration kSystemRtMax = std::chrono::hours(1);  // mean response time, likewise
+
 // --- rules
 inline constexpr size_t kRulesMax = 100'000;
 inline constexpr size_t kRuleNamesEverMax = 1'000'000;  // distinct rule texts in a process's life

@@ -27,7 +27,7 @@ TEST(RuleErrorsTest, MisspeltFieldIsCorrected) {
   EXPECT_EQ(
       ErrorOf("rules:\n  - name: r\n    limit: 1/s\n    algoritm: sliding_log\n"),
       "rules.yaml:4:5: unknown field \"algoritm\"; did you mean \"algorithm\"? allowed: name, "
-      "enabled, shadow, on, limit, concurrency, access, breaker, algorithm, buckets, wait, "
+      "enabled, shadow, on, limit, concurrency, access, breaker, system, algorithm, buckets, wait, "
       "warm_up, cold_factor, count_refused, cost, relate_to, by, overrides, scope, "
       "on_store_failure, lease, shards, prefilter, tag, refuse, degrade");
   EXPECT_EQ(ErrorOf("rulez: []\nrules: []\n"),
@@ -70,13 +70,14 @@ TEST(RuleErrorsTest, FieldsOfSharedRules) {
             "key, resource");
   EXPECT_EQ(FieldError("limit: 1/s, scope: shared, shards: 99"),
             "rules.yaml:2:50: shards: \"99\" is too large; the maximum is 16");
-  EXPECT_EQ(FieldError("limit: 1/s, prefiltre: true"),
-            "rules.yaml:2:27: unknown field \"prefiltre\"; did you mean \"prefilter\"? allowed: "
-            "name, enabled, shadow, on, limit, concurrency, access, breaker, algorithm, buckets, "
-            "wait, warm_up, cold_factor, count_refused, cost, relate_to, by, overrides, scope, "
-            "on_store_failure, "
-            "lease, shards, "
-            "prefilter, tag, refuse, degrade");
+  EXPECT_EQ(
+      FieldError("limit: 1/s, prefiltre: true"),
+      "rules.yaml:2:27: unknown field \"prefiltre\"; did you mean \"prefilter\"? allowed: "
+      "name, enabled, shadow, on, limit, concurrency, access, breaker, system, algorithm, buckets, "
+      "wait, warm_up, cold_factor, count_refused, cost, relate_to, by, overrides, scope, "
+      "on_store_failure, "
+      "lease, shards, "
+      "prefilter, tag, refuse, degrade");
   EXPECT_EQ(FieldError("concurrency: 4, lease: {overshoot: 5}"),
             "rules.yaml:2:31: lease: goes with limit, not with concurrency");
 }
@@ -144,24 +145,20 @@ TEST(RuleErrorsTest, ValueOfTheWrongKindSaysWhatWasFound) {
 
 TEST(RuleErrorsTest, RuleNeedsANameAndOneKind) {
   EXPECT_EQ(ErrorOf("rules:\n  - limit: 1/s\n"), "rules.yaml:2:5: rule: name is missing");
-  EXPECT_EQ(ErrorOf("rules:\n  - name: r\n"),
-            "rules.yaml:2:5: rule: no limit, concurrency, access or breaker; one of them is "
-            "needed");
-  EXPECT_EQ(FieldError("limit: 1/s, concurrency: 4"),
-            "rules.yaml:2:5: rule: more than one of limit, concurrency, access and breaker; write "
-            "a rule for each");
+  EXPECT_EQ(
+      ErrorOf("rules:\n  - name: r\n"),
+      "rules.yaml:2:5: rule: no limit, concurrency, access, breaker or system; one of them is "
+      "needed");
+  EXPECT_EQ(
+      FieldError("limit: 1/s, concurrency: 4"),
+      "rules.yaml:2:5: rule: more than one of limit, concurrency, access, breaker and system; "
+      "write a rule for each");
 }
 
 // Of two rules with one name the old one would go on deciding unseen.
 TEST(RuleErrorsTest, NameThatIsTakenIsAnErrorWithBothPlaces) {
   EXPECT_EQ(ErrorOf("rules:\n  - {name: a, limit: 1/s}\n  - {name: a, limit: 2/s}\n"),
             "rules.yaml:3:12: name: \"a\" is the name of another rule, at rules.yaml:2:12");
-}
-
-TEST(RuleErrorsTest, KindsOfLaterVersionsAreNamed) {
-  EXPECT_EQ(FieldError("system: {cpu: 1}"),
-            "rules.yaml:2:23: system: rules of this kind are not known to this version; it knows "
-            "limit, concurrency, access, breaker");
 }
 
 TEST(RuleErrorsTest, BreakerOpensByOneWholeCondition) {
@@ -196,9 +193,10 @@ TEST(RuleErrorsTest, BreakerNumbersHaveBounds) {
       FieldError("breaker: {errors: {count: 3}, minCalls: 2}"),
       "rules.yaml:2:45: unknown field \"minCalls\"; did you mean \"min_calls\"? allowed: slow, "
       "errors, min_calls, window, open_for, probes");
-  EXPECT_EQ(FieldError("breaker: {errors: {count: 3}}, limit: 5/s"),
-            "rules.yaml:2:5: rule: more than one of limit, concurrency, access and breaker; write "
-            "a rule for each");
+  EXPECT_EQ(
+      FieldError("breaker: {errors: {count: 3}}, limit: 5/s"),
+      "rules.yaml:2:5: rule: more than one of limit, concurrency, access, breaker and system; "
+      "write a rule for each");
   EXPECT_EQ(FieldError("breaker: {errors: {count: 3}}, scope: shared"),
             "rules.yaml:2:46: scope: goes with limit or concurrency, not with breaker");
 }

@@ -26,8 +26,8 @@ struct RuleDraft {
   const text::Node* concurrency = nullptr;
   const text::Node* access = nullptr;
   const text::Node* breaker = nullptr;
+  const text::Node* system = nullptr;
   const text::Node* overrides = nullptr;
-  bool later_kind = false;  // a kind of rule that this version does not know
 };
 
 // A scalar of N/unit [burst B], or {rate, burst}.
@@ -169,13 +169,6 @@ void FinishBreaker(const Value& value, RuleDraft& draft) {
                   (slow ? ", write a rule for each" : ""));
 }
 
-void RefuseLaterKind(const Value& value, RuleDraft& draft) {
-  draft.later_kind = true;
-  value.Fault(
-      "rules of this kind are not known to this version; it knows limit, concurrency, access, "
-      "breaker");
-}
-
 // Of all fields, in the order in which they are written.
 constexpr Field<RuleDraft> kRuleFields[] = {
     {"name", [](const Value& v, RuleDraft& d) { ReadString(v, d.rule.name); }},
@@ -186,6 +179,7 @@ constexpr Field<RuleDraft> kRuleFields[] = {
     {"concurrency", [](const Value& v, RuleDraft& d) { d.concurrency = &v.node; }},
     {"access", [](const Value& v, RuleDraft& d) { d.access = &v.node; }},
     {"breaker", [](const Value& v, RuleDraft& d) { d.breaker = &v.node; }},
+    {"system", [](const Value& v, RuleDraft& d) { d.system = &v.node; }},
     {"algorithm",
      [](const Value& v, RuleDraft& d) { ReadWord(v, kAlgorithmWords, d.rule.algorithm); }},
     {"buckets",
@@ -223,7 +217,6 @@ constexpr Field<RuleDraft> kRuleFields[] = {
     {"tag", [](const Value& v, RuleDraft& d) { ReadWord(v, kCellTagWords, d.rule.tag); }},
     {"refuse", [](const Value& v, RuleDraft& d) { ReadRefuse(v, d.rule.refuse); }},
     {"degrade", [](const Value& v, RuleDraft& d) { ReadDegrade(v, d.rule.degrade); }},
-    {"system", RefuseLaterKind, Told::kNo},
     {"burst",
      [](const Value& v, RuleDraft&) { v.Fault("belongs to limit; write limit: 100/s burst 200"); },
      Told::kNo},
@@ -351,14 +344,15 @@ void FinishLimit(const Value& value, RuleDraft& draft) {
 // Settles the kind of the rule and reads what hangs on it.
 void FinishRule(const Value& value, RuleDraft& draft) {
   const int kinds = (draft.limit != nullptr) + (draft.concurrency != nullptr) +
-                    (draft.access != nullptr) + (draft.breaker != nullptr);
+                    (draft.access != nullptr) + (draft.breaker != nullptr) +
+                    (draft.system != nullptr);
   if (kinds == 0) {
-    if (!draft.later_kind)
-      value.Fault("no limit, concurrency, access or breaker; one of them is needed");
+    value.Fault("no limit, concurrency, access, breaker or system; one of them is needed");
     return;
   }
   if (kinds > 1) {
-    value.Fault("more than one of limit, concurrency, access and breaker; write a rule for each");
+    value.Fault(
+        "more than one of limit, concurrency, access, breaker and system; write a rule for each");
     return;
   }
   if (draft.limit != nullptr) {
@@ -368,6 +362,9 @@ void FinishRule(const Value& value, RuleDraft& draft) {
     ReadInteger(value.Part("concurrency", *draft.concurrency), kUnits, draft.rule.concurrency);
   } else if (draft.breaker != nullptr) {
     FinishBreaker(value, draft);
+  } else if (draft.system != nullptr) {
+    draft.rule.kind = RuleKind::kSystem;
+    ReadSystem(value.Part("system", *draft.system), draft.rule.system);
   } else {
     draft.rule.kind = RuleKind::kAccess;
     ReadMap(value.Part("access", *draft.access), kAccessFields, draft.rule);

@@ -22,6 +22,8 @@ void ReadTarget(const Value& value, Target& target);
 void ReadRelation(const Value& value, std::string& relate_to);
 // {DIMENSION: [value, ...], ...}; false when it is no map.
 bool ReadValuesByDimension(const Value& value, std::vector<ValuesOf>& lists);
+// The map under `system`; src/dialects/system_reader.cc.
+void ReadSystem(const Value& value, SystemRule& system);
 
 // The actions of a rule; src/dialects/action_reader.cc.
 void ReadRefuse(const Value& value, Refuse& refuse);

@@ -183,6 +183,16 @@ void WriteBreaker(RuleLines& lines, const BreakerRule& breaker) {
   map.End();
 }
 
+void WriteSystem(RuleLines& lines, const SystemRule& system) {
+  FlowMap map(lines.Line("system"));
+  if (system.cpu) map.Plain("cpu", WriteRatio(*system.cpu));
+  if (system.load) map.Plain("load", WriteRatio(*system.load));
+  if (system.inflight) map.Plain("inflight", std::to_string(*system.inflight));
+  if (system.avg_rt) map.Plain("avg_rt", WriteDuration(*system.avg_rt));
+  if (system.qps) map.Plain("qps", std::to_string(*system.qps));
+  map.End();
+}
+
 void WriteRefuse(RuleLines& lines, const Refuse& refuse) {
   if (refuse == Refuse{}) return;
   FlowMap map(lines.Line("refuse"));
@@ -255,6 +265,7 @@ std::string RuleToYaml(const Rule& rule) {
       WriteBreaker(lines, rule.breaker);
       break;
     case RuleKind::kSystem:
+      WriteSystem(lines, rule.system);
       break;
   }
   if (!rule.relate_to.empty()) lines.Text("relate_to", rule.relate_to);

@@ -56,6 +56,14 @@ RuleSet EverythingSet() {
   bucket.name = "burst";
   bucket.rate = {100, 1s};
   bucket.burst = 200;
+  Rule system;
+  system.name = "system";
+  system.kind = RuleKind::kSystem;
+  system.system.load = 6.5;
+  system.system.cpu = 0.85;
+  system.system.avg_rt = 200ms;
+  system.system.inflight = 2'000;
+  system.system.qps = 5'000;
   Rule concurrency;
   concurrency.name = "concurrency";
   concurrency.kind = RuleKind::kConcurrency;
@@ -94,8 +102,8 @@ RuleSet EverythingSet() {
   errors.breaker.error_count = 12;
   RuleSet set;
   set.match = MatchMode::kMostSpecific;
-  set.rules = {limit, buckets, bucket, concurrency, access,
-               slow,  failing, errors, warming,     related};
+  set.rules = {limit,   buckets, bucket,  concurrency, access, slow,
+               failing, errors,  warming, related,     system};
   set.dimensions = {
       {"tenant", "header:x-tenant-id", MissingPolicy::kShare, "default", true, true},
       {"user", "cookie:sid", MissingPolicy::kSkip, "", false, false},

@@ -115,7 +115,7 @@ void CheckDegrade(const Rule& rule, FaultsAt& faults) {
     return;
   }
   if (rule.kind == RuleKind::kAccess) {
-    faults.Misplaced("degrade", "rules of kind limit, concurrency or breaker");
+    faults.Misplaced("degrade", "rules of kind limit, concurrency, breaker or system");
     return;
   }
   if (rule.refuse != Refuse{} && rule.wait == Duration{})

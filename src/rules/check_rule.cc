@@ -2,6 +2,7 @@
 #include "rules/check_rule.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 
 #include "base/bounds.h"
@@ -271,6 +272,33 @@ void CheckBreaker(const Rule& rule, FaultsAt& faults) {
   if (!fits.ok()) faults.Error("breaker", fits.error().message);
 }
 
+// A part of the whole, or a load; never below zero, and no NaN.
+void CheckReading(std::string_view field, double value, double most, FaultsAt& faults) {
+  if (value >= 0 && !std::signbit(value) && value <= most) return;
+  faults.Error(field, "found " + std::to_string(value) + "; allowed 0 to " +
+                          std::to_string(static_cast<int64_t>(most)));
+}
+
+void CheckSystem(const Rule& rule, FaultsAt& faults) {
+  CheckNotLimit(rule, faults);
+  constexpr std::string_view kOwner = "rules of kind limit or concurrency";
+  if (rule.scope != kDefaults.scope) faults.Misplaced("scope: shared", kOwner);
+  if (rule.concurrency != 0) faults.Misplaced("concurrency", "rules of kind concurrency");
+  if (!rule.by.empty()) faults.Misplaced("by", "rules of kind limit, concurrency or breaker");
+  if (!rule.overrides.empty()) faults.Misplaced("overrides", kOwner);
+  const SystemRule& most = rule.system;
+  if (most == kDefaults.system) {
+    faults.Error("system", "found none of load, cpu, avg_rt, inflight and qps; name at least one");
+  }
+  if (most.load) CheckReading("system.load", *most.load, base::kSystemLoadMax, faults);
+  if (most.cpu) CheckReading("system.cpu", *most.cpu, 1, faults);
+  if (most.avg_rt) {
+    CheckBetween("system.avg_rt", most.avg_rt->count(), 0, base::kSystemRtMax.count(), faults);
+  }
+  if (most.inflight) CheckBetween("system.inflight", *most.inflight, 0, base::kLimitMax, faults);
+  if (most.qps) CheckBetween("system.qps", *most.qps, 0, base::kRatePerSecondMax, faults);
+}
+
 }  // namespace
 
 void CheckParts(const Rule& rule, const Rate& rate, const std::optional<int64_t>& burst,
@@ -303,8 +331,11 @@ void CheckRule(const Rule& rule, FaultsAt& faults) {
       CheckBreaker(rule, faults);
       break;
     case RuleKind::kSystem:
+      CheckSystem(rule, faults);
       break;
   }
+  if (rule.kind != RuleKind::kSystem && rule.system != kDefaults.system)
+    faults.Misplaced("system", "rules of kind system");
   if (rule.kind != RuleKind::kBreaker && rule.breaker != kDefaults.breaker)
     faults.Misplaced("breaker", "rules of kind breaker");
   CheckScope(rule, faults);

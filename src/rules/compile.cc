@@ -305,7 +305,7 @@ class Compiler {
 
   // Requires: nothing was wrong with the rule so far.
   void AddQuotas(const Rule& rule, CompiledRule& compiled, FaultsAt& faults) {
-    if (rule.kind == RuleKind::kAccess) return;
+    if (rule.kind == RuleKind::kAccess || rule.kind == RuleKind::kSystem) return;
     compiled.quota.identity = IdentityOf(rule, compiled.by, rule.rate.window);
     if (rule.kind == RuleKind::kBreaker) return;
     compiled.quota.concurrency = rule.concurrency;

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -439,6 +440,36 @@ TEST(CompileErrorTest, AccessListsAreChecked) {
   EXPECT_THAT(errors({"ip", {"10.0.0.0/99"}}),
               ElementsAre(HasSubstr("allow.ip: value \"10.0.0.0/99\": not an address")));
   EXPECT_THAT(errors({"tennant", {"a"}}), ElementsAre(HasSubstr("did you mean \"tenant\"?")));
+}
+
+TEST(CompileErrorTest, SystemRulesNameNumbersThatCanBeHeld) {
+  const auto errors = [](void (*change)(Rule&)) {
+    Rule rule;
+    rule.name = "a";
+    rule.kind = RuleKind::kSystem;
+    change(rule);
+    return Errors(Set({rule}));
+  };
+  EXPECT_THAT(errors([](Rule&) {}), ElementsAre(HasSubstr("system: found none of load, cpu")));
+  EXPECT_THAT(errors([](Rule& r) { r.system.cpu = 0; }), IsEmpty());
+  EXPECT_THAT(errors([](Rule& r) { r.system.cpu = 1.01; }),
+              ElementsAre(HasSubstr("system.cpu: found 1.01")));
+  EXPECT_THAT(errors([](Rule& r) { r.system.cpu = std::numeric_limits<double>::quiet_NaN(); }),
+              ElementsAre(HasSubstr("system.cpu: found")));
+  EXPECT_THAT(errors([](Rule& r) { r.system.load = -0.9; }),
+              ElementsAre(HasSubstr("system.load: found -0.9")));
+  EXPECT_THAT(errors([](Rule& r) { r.system.avg_rt = Duration(-1); }),
+              ElementsAre(HasSubstr("system.avg_rt: found -1")));
+  EXPECT_THAT(errors([](Rule& r) { r.system.inflight = -1; }),
+              ElementsAre(HasSubstr("system.inflight: found -1")));
+  EXPECT_THAT(errors([](Rule& r) { r.system.qps = 1'000'000'001; }),
+              ElementsAre(HasSubstr("system.qps: found 1000000001")));
+  EXPECT_THAT(errors([](Rule& r) {
+                r.system.qps = 5;
+                r.by = {"ip"};
+              }),
+              ElementsAre(HasSubstr("by: ")));
+  EXPECT_THAT(ErrorsOf([](Rule& r) { r.system.qps = 5; }), ElementsAre(HasSubstr("system: ")));
 }
 
 TEST(CompileErrorTest, SettleNamesAResponseHeader) {

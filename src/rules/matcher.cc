@@ -253,12 +253,14 @@ class Builder {
   std::map<RankKey, uint32_t> ranks_;
 };
 
-// Rank that a rule of each kind must have, for MatchMode::kMostSpecific.
+// Rank that a rule of each kind must have, for MatchMode::kMostSpecific.  System rules guard
+// one process together: none displaces another.
 std::array<uint32_t, kKinds> BestRanks(std::span<const Entry> entries) noexcept {
   std::array<uint32_t, kKinds> best{};
   for (const Entry& entry : entries) {
     uint32_t& rank = best[static_cast<size_t>(entry.kind)];
-    if (!entry.shadow && !entry.related) rank = std::max(rank, entry.rank);
+    if (!entry.shadow && !entry.related && entry.kind != RuleKind::kSystem)
+      rank = std::max(rank, entry.rank);
   }
   return best;
 }
@@ -318,7 +320,7 @@ void Matcher::Match(std::string_view resource, std::string_view method, std::str
   if (index.mode == MatchMode::kMostSpecific) least = BestRanks(hits.entries());
   for (const Entry& entry : hits.entries()) {
     if (entry.rank < least[static_cast<size_t>(entry.kind)] && !entry.related) continue;
-    out.matches_[out.size_++] = {entry.rule, entry.by_route, entry.related};
+    out.matches_[out.size_++] = {entry.rule, entry.rank, entry.by_route, entry.related};
   }
 }
 

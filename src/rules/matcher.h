@@ -17,7 +17,7 @@
 // there nor is displaced.
 //
 // MatchMode::kAll: every rule that matches applies.
-// MatchMode::kMostSpecific: of one kind (limit, concurrency, access) those apply
+// MatchMode::kMostSpecific: of one kind (system apart) those apply
 // that no enforced rule of that kind beats; rules of equal rank apply together, and
 // a shadow rule never displaces an enforced one.  From best to least:
 //   1. an exact resource;
@@ -62,8 +62,8 @@
 namespace flowguard::rules {
 
 // The rules that a request meets, in the order in which they are evaluated
-// (access, breakers, local limits, concurrency, shared limits; within one of these as
-// written), and the segments of its path.
+// (access, system, breakers, local limits, concurrency, shared limits; within one of these
+// as written), and the segments of its path.
 //
 // Memory: about 1.3 KiB, not cleared; views into the path that was matched, which
 // must live as long.
@@ -71,6 +71,7 @@ class MatchSet {
  public:
   struct Match {
     uint32_t rule;  // index in RuleSet::rules
+    uint32_t rank;  // the higher, the more specific; compares with those of the same table
     bool by_route;  // its route matched: captures have values
     bool related;   // a call of what the rule relates to: it counts, and is not refused
   };
