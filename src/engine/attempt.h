@@ -29,6 +29,7 @@
 #include "breaker/breaker.h"
 #include "engine/engine.h"
 #include "engine/quota_store.h"
+#include "engine/statistics.h"
 #include "limit/numbers.h"
 
 namespace flowguard::engine {
@@ -98,6 +99,9 @@ class Attempt {
   // A Settle is due.
   [[nodiscard]] bool entered() const noexcept { return phase_ == Phase::kEntered; }
 
+  // A Settle is due that only statistics would hear: no rule met the request.
+  [[nodiscard]] bool only_counted() const noexcept { return entered() && unmatched_ && !inside_; }
+
   // The rules that hold something of this attempt, in order.  One may settle with what
   // a header of the response says (cost.settle): its driver reads that and tells.
   [[nodiscard]] size_t hold_count() const noexcept { return hold_count_; }
@@ -142,13 +146,22 @@ class Attempt {
   uint8_t hold_count_ = 0;
   uint8_t remote_count_ = 0;
   uint8_t due_count_ = 0;
-  bool breakers_ = false;  // some holds are of breakers
+  bool breakers_ = false;      // some holds are of breakers
+  bool unmatched_ = false;     // no rule met the request
+  bool inside_ = false;        // counted by system rules among the calls in progress
+  bool inside_later_ = false;  // Continue does that
   uint16_t key_bytes_used_ = 0;
   int64_t request_cost_ = 0;
   Instant entered_at_{};
   int64_t store_time_us_ = 0;
   Duration wait_max_{};
   const LiveRule* wait_rule_ = nullptr;
+  // System rules: the fewest calls that one of them allows at once, and which that is; and
+  // the request among those of its second.
+  int64_t calls_most_ = 0;
+  const LiveRule* calls_rule_ = nullptr;
+  limit::Receipt turn_;
+  CountedAt counted_;
   Room<Hold, base::kRulesPerRequestMax> holds_;
   Room<RemoteTake, base::kRemoteTakesPerRequestMax> remote_;
   Room<StoreDue, base::kRemoteTakesPerRequestMax> dues_;

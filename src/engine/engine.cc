@@ -38,12 +38,15 @@ Attempt::~Attempt() {
   FG_DCHECK(!waiting() && !entered() && !remote_pending());
 }
 
-Engine::Impl::Impl(const EngineOptions& with, std::unique_ptr<Cells> owned) noexcept
+Engine::Impl::Impl(const EngineOptions& with, std::unique_ptr<Cells> owned,
+                   std::unique_ptr<Statistics> counted) noexcept
     : options(with),
       cells(std::move(owned)),
+      statistics(std::move(counted)),
       nodes(std::clamp(with.fallback_nodes, 0, base::kNodesMax)),
-      ground{*cells, board, nodes, with.hash_seed != 0 ? with.hash_seed : base::RandomSeed()},
-      snapshots(std::make_unique<Snapshot>()),
+      ground{*cells,      board, gate,
+             *statistics, nodes, with.hash_seed != 0 ? with.hash_seed : base::RandomSeed()},
+      snapshots(std::make_unique<Snapshot>(*statistics)),
       registry(with.breaker_listener) {}
 
 void Engine::Impl::CountLoadFailure() {
@@ -73,7 +76,12 @@ Engine::~Engine() = default;
 
 Result<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& options) {
   FG_ASSIGN_OR_RETURN(auto cells, Cells::Create(options.cell_capacity, options.state_bytes));
-  return std::unique_ptr<Engine>(new Engine(std::make_unique<Impl>(options, std::move(cells))));
+  FG_ASSIGN_OR_RETURN(
+      auto statistics,
+      Statistics::Create(options.statistics, options.stats_max,
+                         options.hash_seed != 0 ? options.hash_seed : base::RandomSeed()));
+  return std::unique_ptr<Engine>(
+      new Engine(std::make_unique<Impl>(options, std::move(cells), std::move(statistics))));
 }
 
 Result<void> Engine::Load(const RuleSet& rules, std::vector<std::string>* warnings, Instant now) {
@@ -94,7 +102,7 @@ Result<void> Engine::Load(const RuleSet& rules, std::vector<std::string>* warnin
     std::ranges::move(NewCellWarnings(*impl.snapshots.Get(), *table),
                       std::back_inserter(*warnings));
   }
-  auto snapshot = Snapshot::Make(rules, *std::move(table), impl.registry, now);
+  auto snapshot = Snapshot::Make(rules, *std::move(table), impl.registry, *impl.statistics, now);
   if (!snapshot.ok()) {
     impl.CountLoadFailure();
     return std::move(snapshot).error();
@@ -102,6 +110,8 @@ Result<void> Engine::Load(const RuleSet& rules, std::vector<std::string>* warnin
   const Snapshot& swapped_in = **snapshot;  // until the next load, which waits for the lock
   const bool marks = !swapped_in.marks.empty();
   if (marks) impl.marks.store(true, std::memory_order_release);
+  impl.limits_cpu.store(swapped_in.systems.cpu, std::memory_order_relaxed);
+  impl.limits_load.store(swapped_in.systems.load, std::memory_order_relaxed);
   impl.snapshots.Replace(*std::move(snapshot));
   if (!marks) impl.marks.store(false, std::memory_order_release);
   impl.Report(swapped_in);
@@ -145,7 +155,7 @@ Step Engine::Begin(Attempt& attempt, const RequestView& request, Mode mode, Inst
   }
   if (matches.empty()) {
     if (mode != Mode::kPeek) base::AddInSlot(slot, impl.tallies[slot].unmatched, uint64_t{1});
-    return Step::kDone;
+    return snapshot->counts ? walk.BeginUnmatched(*snapshot, request, matches) : Step::kDone;
   }
   return walk.Begin(*snapshot, request, matches);
 }
@@ -173,6 +183,22 @@ void Engine::TellBreakers(Attempt& attempt, Outcome outcome, Duration took, Inst
 void Engine::Settle(Attempt& attempt, Outcome outcome, std::optional<int64_t> actual_cost,
                     Instant now) noexcept {
   Walk(impl_->ground, attempt, now).Settle(outcome, actual_cost);
+}
+
+void Engine::SetSystemReading(const SystemReading& reading) noexcept {
+  impl_->gate.SetReading(reading);
+}
+
+SystemReading Engine::LastSystemReading() const noexcept {
+  return impl_->gate.Reading();
+}
+
+bool Engine::LimitsCpu() const noexcept {
+  return impl_->limits_cpu.load(std::memory_order_relaxed);
+}
+
+bool Engine::LimitsLoad() const noexcept {
+  return impl_->limits_load.load(std::memory_order_relaxed);
 }
 
 RuleSet Engine::Rules() const {

@@ -11,7 +11,7 @@
 //   kDone with Verdict::kWait (mode kEnter) ─ timer ─► Continue ─► kDone
 //   any time: Cancel (gives back) · admitted: Settle (exactly once)
 //
-// Order of a decision: access, breakers that refuse, local limits, concurrency, shared
+// Order of a decision: access, system, breakers that refuse, local limits, concurrency, shared
 // limits, breakers that admit or give a probe.  All or
 // nothing: what earlier rules took is given back when a later one refuses.
 //
@@ -33,6 +33,9 @@
 #include "flowguard/result.h"
 #include "flowguard/rule.h"
 #include "flowguard/time.h"
+
+#include "engine/statistics_report.h"
+#include "engine/system_reading.h"
 
 namespace flowguard::rules {
 struct Dimension;
@@ -91,6 +94,10 @@ struct EngineOptions {
   uint64_t hash_seed = 0;
   bool remote_allowed = false;  // a QuotaStore exists
   int fallback_nodes = 0;       // until SetFallbackNodes; see QuotaStore::Nodes
+  // Counts what comes of requests, by resource and caller; see statistics.h.  Without them
+  // only what system rules look at is counted, while there are such rules.
+  bool statistics = false;
+  size_t stats_max = 10'000;  // resources and callers; see stats::StatsTableOptions
   // Hears of what breakers do; outlives the engine.  May be null.
   BreakerListener* breaker_listener = nullptr;
 };
@@ -176,13 +183,27 @@ class Engine {
   // an idle attempt.
   void Cancel(Attempt& attempt, Instant now) noexcept;
   // What was called has come to this, `took` after it was its turn: breakers hear of it
-  // now, and Settle tells them nothing more.  For calls that go on afterwards, or whose
-  // length is not the callee's doing.  No-op unless attempt.entered(), and the second time.
+  // now, and Settle tells them nothing more; statistics count it so when the call ends.
+  // For calls that go on afterwards, or whose length is not the callee's doing.  No-op
+  // unless attempt.entered(), and the second time.
   void TellBreakers(Attempt& attempt, Outcome outcome, Duration took, Instant now) noexcept;
   // The call ended.  No-op unless attempt.entered(), so the second of two settles
   // does nothing.
   void Settle(Attempt& attempt, Outcome outcome, std::optional<int64_t> actual_cost,
               Instant now) noexcept;
+
+  // What system rules hold CPU usage and load against from now on; what is not known
+  // refuses nothing.
+  // Threads: any.
+  void SetSystemReading(const SystemReading& reading) noexcept;
+  [[nodiscard]] SystemReading LastSystemReading() const noexcept;
+  // Whether a rule in force limits it, so that it needs to be told.
+  [[nodiscard]] bool LimitsCpu() const noexcept;
+  [[nodiscard]] bool LimitsLoad() const noexcept;
+
+  // What was counted, as asked.
+  // Cost:     a walk over all that is counted, and over the shards of what is told.
+  [[nodiscard]] StatisticsReport ReportStatistics(const StatisticsQuery& query, Instant now) const;
 
   // Every rule that matches, with key and numbers; then those whose conditions do not hold.
   // Takes nothing.

@@ -19,6 +19,8 @@
 #include "engine/registry.h"
 #include "engine/rule_counters.h"
 #include "engine/snapshot.h"
+#include "engine/statistics.h"
+#include "engine/system_gate.h"
 #include "engine/walk.h"
 
 namespace flowguard::engine {
@@ -41,7 +43,8 @@ struct Account {
 };
 
 struct Engine::Impl {
-  Impl(const EngineOptions& with, std::unique_ptr<Cells> owned) noexcept;
+  Impl(const EngineOptions& with, std::unique_ptr<Cells> owned,
+       std::unique_ptr<Statistics> counted) noexcept;
 
   // Requires: `slot` is base::ThreadSlot() of the calling thread.
   void Count(size_t slot, Instant now) noexcept;
@@ -52,11 +55,16 @@ struct Engine::Impl {
 
   const EngineOptions options;
   const std::unique_ptr<Cells> cells;
+  const std::unique_ptr<const Statistics> statistics;  // outlives what refers to it
+  SystemGate gate;
   RuleCounterBoard board;
   std::atomic<int> nodes;  // that share limits; 0: not known
   const Ground ground;
   Generations<Snapshot> snapshots;
   std::atomic<bool> marks{false};  // the current snapshot has some
+  // What system rules of the current snapshot need to be told.
+  std::atomic<bool> limits_cpu{false};
+  std::atomic<bool> limits_load{false};
   std::array<Tally, base::kThreadSlots> tallies;
 
   base::Mutex load_mutex;  // held while a snapshot is made, a second for the largest sets

@@ -39,19 +39,52 @@ std::vector<std::string> MarksOf(const RuleSet& set) {
   return names;
 }
 
+SystemLooks LooksOf(const RuleSet& set) {
+  SystemLooks looks;
+  for (const Rule& rule : set.rules) {
+    if (!rule.enabled || rule.kind != RuleKind::kSystem) continue;
+    const SystemRule& system = rule.system;
+    looks.any = true;
+    looks.calls |= system.inflight.has_value();
+    looks.requests |= system.qps.has_value();
+    looks.looks |= system.avg_rt.has_value() || system.load.has_value();
+    looks.cpu |= system.cpu.has_value();
+    looks.load |= system.load.has_value();
+  }
+  return looks;
+}
+
+// Requests of a rule that names what it protects need no look-up.
+void KeepStatistics(const Statistics& statistics, Instant now, LoadedRule& loaded) {
+  const Rule& rule = loaded.compiled->rule;
+  const bool named = !rule.on.resource.empty() && !rule.on.resource.ends_with('*');
+  loaded.counted_as = named ? rule.on.resource : rule.on.route;
+  if (statistics.table() == nullptr || loaded.counted_as.empty() || !rule.enabled) return;
+  loaded.stats = statistics.table()->Get(loaded.counted_as, {}, now);
+}
+
 }  // namespace
 
+Snapshot::Snapshot(const Statistics& statistics) : counts(statistics.table() != nullptr) {}
+
 Result<std::unique_ptr<const Snapshot>> Snapshot::Make(const RuleSet& set, rules::RuleTable table,
-                                                       Registry& registry, Instant now) {
+                                                       Registry& registry,
+                                                       const Statistics& statistics, Instant now) {
   registry.BeginLoad();
-  auto snapshot = std::make_unique<Snapshot>();
+  auto snapshot = std::make_unique<Snapshot>(statistics);
   snapshot->set = set;
+  snapshot->systems = LooksOf(set);
+  snapshot->counts = snapshot->counts || snapshot->systems.any;
   snapshot->marks = MarksOf(set);
   snapshot->table = std::move(table);
   snapshot->rules.resize(snapshot->table.rules.size());
   for (size_t i = 0; i < snapshot->rules.size(); ++i) {
     FG_RETURN_IF_ERROR(LoadOne(snapshot->table.rules[i], registry, now, snapshot->rules[i]));
     snapshot->table.rules[i].info = &snapshot->rules[i].live->info;
+    KeepStatistics(statistics, now, snapshot->rules[i]);
+  }
+  for (const rules::Dimension& dimension : snapshot->table.dimensions) {
+    if (dimension.name == kOriginDimension) snapshot->origin = &dimension;
   }
   return std::unique_ptr<const Snapshot>(std::move(snapshot));
 }

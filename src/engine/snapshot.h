@@ -15,7 +15,9 @@
 
 #include "engine/live_rule.h"
 #include "engine/registry.h"
+#include "engine/statistics.h"
 #include "rules/compiled_rule.h"
+#include "stats/stats_table.h"
 
 namespace flowguard::engine {
 
@@ -25,18 +27,41 @@ struct LoadedRule {
   const LiveRule* live = nullptr;
   const LiveSpec* spec = nullptr;
   BreakerTable* breakers = nullptr;  // breaker rules
+  // What statistics call requests that ask for the rule's own resource, or meet its route.
+  std::string_view counted_as;
+  stats::StatsRef stats;
   std::unordered_map<const rules::Quota*, const LiveSpec*> overrides;
+};
+
+// What the enabled system rules of a set look at.
+struct SystemLooks {
+  bool any = false;
+  bool calls = false;     // the calls in progress
+  bool requests = false;  // the requests of the last second
+  bool looks = false;     // what the statistics of the entrance say
+  bool cpu = false;
+  bool load = false;
+
+  // Every request is counted for them.
+  [[nodiscard]] bool counts() const noexcept { return calls || requests; }
 };
 
 class Snapshot {
  public:
+  // Of no rules.
+  explicit Snapshot(const Statistics& statistics);
+
   // Errors: those of Registry.
   static Result<std::unique_ptr<const Snapshot>> Make(const RuleSet& set, rules::RuleTable table,
-                                                      Registry& registry, Instant now);
+                                                      Registry& registry,
+                                                      const Statistics& statistics, Instant now);
 
   RuleSet set;  // as loaded
   rules::RuleTable table;
-  std::vector<LoadedRule> rules;   // in the order of the set
+  std::vector<LoadedRule> rules;  // in the order of the set
+  SystemLooks systems;
+  bool counts;                                      // requests are counted in statistics
+  const rules::Dimension* origin = &GivenOrigin();  // names the caller
   std::vector<std::string> marks;  // names of headers that mark degraded requests, in lower case
 };
 

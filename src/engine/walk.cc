@@ -67,6 +67,7 @@ void Walk::RefuseCost() noexcept {
 // in saved registers and stored arguments as in work.
 [[gnu::flatten]] Step Walk::Begin(const Snapshot& snapshot, const RequestView& request,
                                   const rules::MatchSet& matches) noexcept {
+  if (snapshot.counts) Observe(snapshot, request, matches);
   for (const rules::MatchSet::Match& match : matches) {
     const LoadedRule& loaded = snapshot.rules[match.rule];
     const rules::CompiledRule& compiled = *loaded.compiled;
@@ -79,6 +80,7 @@ void Walk::RefuseCost() noexcept {
         if (!request.skip_calls) Breaks(loaded, met);
         break;
       case RuleKind::kSystem:
+        if (!systems_done_) Systems(snapshot, request, matches);
         break;
       case RuleKind::kConcurrency:
         if (request.skip_calls) break;
@@ -90,10 +92,22 @@ void Walk::RefuseCost() noexcept {
         break;
     }
   }
+  if (snapshot.systems.counts() && !systems_done_ && refused_by_ == nullptr) {
+    Systems(snapshot, request, matches);
+  }
   if (refused_by_ == nullptr && attempt_.remote_count_ > 0) {
+    KeepCounted();
     attempt_.phase_ = Attempt::Phase::kRemote;
     return Step::kRemote;
   }
+  return Finish();
+}
+
+Step Walk::BeginUnmatched(const Snapshot& snapshot, const RequestView& request,
+                          const rules::MatchSet& matches) noexcept {
+  attempt_.unmatched_ = true;
+  Observe(snapshot, request, matches);
+  if (snapshot.systems.counts()) Systems(snapshot, request, matches);
   return Finish();
 }
 
@@ -111,6 +125,7 @@ void Walk::PeekOne(const LoadedRule& loaded, const Meeting& met, bool related) n
       Breaks(loaded, met);
       break;
     case RuleKind::kSystem:
+      PeekSystem(loaded, met);
       break;
     case RuleKind::kConcurrency:
       loaded.compiled->plain ? Concurrency(loaded, met) : CountsElsewhere(loaded, met, related);
@@ -366,6 +381,7 @@ Step Walk::Finish() noexcept {
 
 void Walk::Admit() noexcept {
   attempt_.entered_at_ = now_;
+  if (attempt_.counted_.counts) ground_.statistics.Admitted(attempt_.counted_, slot_, now_);
   attempt_.phase_ =
       attempt_.mode_ == Mode::kEnter ? Attempt::Phase::kEntered : Attempt::Phase::kChecked;
   for (const Hold& hold : holds()) {

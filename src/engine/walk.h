@@ -25,6 +25,8 @@
 #include "engine/request_key.h"
 #include "engine/rule_counters.h"
 #include "engine/snapshot.h"
+#include "engine/statistics.h"
+#include "engine/system_gate.h"
 #include "rules/matcher.h"
 
 namespace flowguard::engine {
@@ -33,6 +35,8 @@ namespace flowguard::engine {
 struct Ground {
   Cells& cells;
   RuleCounterBoard& board;
+  SystemGate& gate;
+  const Statistics& statistics;
   const std::atomic<int>& nodes;
   uint64_t seed;
 };
@@ -51,6 +55,9 @@ class Walk {
 
   Step Begin(const Snapshot& snapshot, const RequestView& request,
              const rules::MatchSet& matches) noexcept;
+  // The same for a request that no rule meets, where statistics or system rules count it.
+  [[gnu::noinline]] Step BeginUnmatched(const Snapshot& snapshot, const RequestView& request,
+                                        const rules::MatchSet& matches) noexcept;
   // One rule by itself, shadow rules as if enforced; shared rules tell only their limit.
   // `related`: of the match.
   void PeekOne(const LoadedRule& loaded, const Meeting& met, bool related) noexcept;
@@ -76,6 +83,28 @@ class Walk {
   void EnterRelated(Hold& hold) noexcept;
   void LookAtRelated(Hold& hold) noexcept;
   CellAnswer LookAt(const Hold& hold, int64_t cost) noexcept;
+  struct Strictest;
+  [[gnu::noinline]] void Systems(const Snapshot& snapshot, const RequestView& request,
+                                 const rules::MatchSet& matches) noexcept;
+  void PeekSystem(const LoadedRule& loaded, const Meeting& met) noexcept;
+  // By what was read or is known of calls that have ended.
+  [[nodiscard]] bool IsOverloaded(const SystemRule& most) const noexcept;
+  // By the calls in progress and the requests of the last second, this one among them.
+  [[nodiscard]] bool IsExceeded(const SystemRule& most, const RequestView& request) const noexcept;
+  void TakePlace(const Strictest& calls) noexcept;
+  void TakePlaceAgain() noexcept;
+  void TakeTurn(const Strictest& requests) noexcept;
+  void LeavePlace() noexcept;
+  void GiveTurnBack() noexcept;
+
+  // Finds where the request is counted.
+  [[gnu::noinline]] void Observe(const Snapshot& snapshot, const RequestView& request,
+                                 const rules::MatchSet& matches) noexcept;
+  // The attempt goes on without its rule set.
+  void KeepCounted() noexcept;
+  void CountRefused() noexcept;
+  void CountEnded(Outcome outcome) noexcept;
+  void CountCancelled() noexcept;
   // Refused while the breaker is open; else it admits later, when all else has.
   [[gnu::noinline]] void Breaks(const LoadedRule& loaded, const Meeting& met) noexcept;
   [[gnu::noinline]] void EnterBreakers() noexcept;
@@ -134,8 +163,10 @@ class Walk {
   Instant now_;
   size_t slot_;
   bool as_enforced_ = false;
-  const LiveRule* refused_by_ = nullptr;  // the rule that the answer names
-  std::optional<limit::AnySpec> share_;   // what CellOf points to
+  bool systems_done_ = false;
+  const stats::StatsRef* pinned_ = nullptr;  // of the rule set, where the request is counted
+  const LiveRule* refused_by_ = nullptr;     // the rule that the answer names
+  std::optional<limit::AnySpec> share_;      // what CellOf points to
 };
 
 template <typename Key>
@@ -162,6 +193,13 @@ inline void Walk::Start(Mode mode, const RequestView& request) noexcept {
   attempt_.wait_max_ = request.wait_max;
   attempt_.wait_rule_ = nullptr;
   attempt_.breakers_ = false;
+  attempt_.unmatched_ = false;
+  attempt_.inside_ = false;
+  attempt_.inside_later_ = false;
+  attempt_.turn_ = {};
+  if (attempt_.counted_.counts) [[unlikely]] {
+    attempt_.counted_ = {};  // of a check that went
+  }
 }
 
 }  // namespace flowguard::engine

@@ -60,7 +60,14 @@ void Walk::EnterBreakers() noexcept {
 }
 
 void Walk::TellBreakers(Outcome outcome, Duration took) noexcept {
-  if (!attempt_.entered() || !attempt_.breakers_) return;
+  if (!attempt_.entered()) return;
+  CountedAt& counted = attempt_.counted_;
+  if (counted.counts && !counted.told) {
+    counted.told = true;
+    counted.outcome = outcome;
+    counted.took = took;
+  }
+  if (!attempt_.breakers_) return;
   for (Hold& hold : holds()) {
     if (hold.state != Hold::State::kCall) continue;
     hold.breaker->Settle(hold.ticket, outcome, took, now_);

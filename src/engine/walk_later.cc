@@ -160,6 +160,7 @@ Step Walk::FinishRefused() noexcept {
   decision.degraded = false;
   decision.wait = Duration::zero();
   if (!peek()) ground_.board.Add(slot_, refused_by_->account, Count::kRefused);
+  CountRefused();
   Undo(/*refused=*/true);
   return Step::kDone;
 }
@@ -178,6 +179,9 @@ Step Walk::FinishWaiting() noexcept {
     for (Hold& hold : holds()) {
       if (hold.state == Hold::State::kSlot) Leave(hold, Hold::State::kSlotLater);
     }
+    attempt_.inside_later_ = attempt_.inside_;
+    LeavePlace();
+    KeepCounted();
     attempt_.phase_ = Attempt::Phase::kWaiting;
     return Step::kDone;
   }
@@ -208,6 +212,7 @@ Step Walk::Continue() noexcept {
     }
   }
   decision.wait = Duration::zero();
+  if (refused_by_ == nullptr) TakePlaceAgain();
   if (attempt_.breakers_) EnterBreakers();
   if (refused_by_ != nullptr) return Finish();
   decision.verdict = Verdict::kAllow;
@@ -217,6 +222,7 @@ Step Walk::Continue() noexcept {
 
 void Walk::Cancel() noexcept {
   attempt_.due_count_ = 0;
+  CountCancelled();
   Undo(/*refused=*/false);
   attempt_.phase_ = Attempt::Phase::kIdle;
 }
@@ -225,6 +231,9 @@ void Walk::Settle(Outcome outcome, std::optional<int64_t> actual_cost) noexcept 
   if (!attempt_.entered()) return;
   attempt_.due_count_ = 0;
   attempt_.phase_ = Attempt::Phase::kIdle;
+  CountEnded(outcome);
+  LeavePlace();
+  attempt_.turn_ = {};  // it went
   for (Hold& hold : holds()) {
     if (outcome == Outcome::kError && hold.state != Hold::State::kSkipped) {
       ground_.board.Add(slot_, hold.rule->account, Count::kFailedAfter);
@@ -257,6 +266,8 @@ void Walk::SettleCost(const Hold& hold, int64_t actual) noexcept {
 }
 
 void Walk::Undo(bool refused) noexcept {
+  LeavePlace();
+  GiveTurnBack();
   for (Hold& hold : holds()) {
     switch (hold.state) {
       case Hold::State::kRate:

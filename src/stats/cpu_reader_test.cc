@@ -3,15 +3,14 @@
 // /proc and /sys are folders of the test.
 #include "stats/cpu_reader.h"
 
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <string>
 
 #include <gtest/gtest.h>
 
 #include "base/system_now.h"
 #include "stats/load_reader.h"
+#include "testing/system_root.h"
 
 namespace flowguard::stats {
 namespace {
@@ -22,64 +21,8 @@ namespace fs = std::filesystem;
 constexpr Instant kT0{std::chrono::hours(24 * 10)};
 constexpr int64_t kTicks = 100;
 
-class CpuReaderTest : public testing::Test {
+class CpuReaderTest : public ::testing::Test, protected testing::SystemRoot {
  protected:
-  void SetUp() override {
-    std::string name = testing::TempDir() + "flowguard-cpu-XXXXXX";
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    root = name;
-    Online("0-7");
-    Process(0);
-    Machine(0, 0);
-  }
-  void TearDown() override { fs::remove_all(root); }
-
-  void Write(const std::string& path, const std::string& text) const {
-    fs::create_directories(fs::path(root + path).parent_path());
-    std::ofstream(root + path, std::ios::trunc) << text;
-  }
-  void Online(const std::string& cpus, const std::string& allowed = "") const {
-    Write("/sys/devices/system/cpu/online", cpus + "\n");
-    Write("/proc/self/status",
-          "Name:\tx\nCpus_allowed_list:\t" + (allowed.empty() ? cpus : allowed) + "\n");
-  }
-  void Process(int64_t ticks) const {
-    Write("/proc/self/stat",
-          "1 (x) S 1 1 1 0 -1 0 0 0 0 0 " + std::to_string(ticks) + " 0 0 0 20 0 1 0\n");
-  }
-  // Of each of the processors.
-  void Machine(int64_t busy, int64_t idle) const {
-    std::string text = "cpu  0 0 0 0 0 0 0 0 0 0\n";
-    for (int cpu = 0; cpu < 8; ++cpu) {
-      text += "cpu" + std::to_string(cpu) + " " + std::to_string(busy) + " 0 0 " +
-              std::to_string(idle) + " 0 0 0 0 0 0\n";
-    }
-    Write("/proc/stat", text);
-  }
-  void Unified(const std::string& group, const std::string& mounted = "/") const {
-    Write("/proc/self/cgroup", "0::" + group + "\n");
-    Write("/proc/self/mountinfo",
-          "30 22 0:26 " + mounted + " /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
-  }
-  void Group(const std::string& folder, const std::string& max, int64_t used_us) const {
-    const std::string path = "/sys/fs/cgroup" + folder;
-    Write(path + "/cgroup.procs", "");
-    if (!max.empty()) Write(path + "/cpu.max", max + "\n");
-    Write(path + "/cpu.stat", "usage_usec " + std::to_string(used_us) + "\n");
-  }
-  void Version1(const std::string& group, const std::string& mounted = "/") const {
-    Write("/proc/self/cgroup", "2:cpu,cpuacct:" + group + "\n1:cpuset:" + group + "\n");
-    Write("/proc/self/mountinfo",
-          "30 22 0:26 " + mounted + " /cg/cpu rw - cgroup cgroup rw,cpu,cpuacct\n" + "31 22 0:27 " +
-              mounted + " /cg/cpuset rw - cgroup cgroup rw,cpuset\n");
-  }
-  void Group1(const std::string& folder, int64_t quota, int64_t used_ns) const {
-    const std::string path = "/cg/cpu" + folder;
-    Write(path + "/cgroup.procs", "");
-    Write(path + "/cpu.cfs_quota_us", std::to_string(quota) + "\n");
-    Write(path + "/cpu.cfs_period_us", "100000\n");
-    Write(path + "/cpuacct.usage", std::to_string(used_ns) + "\n");
-  }
   [[nodiscard]] CpuReading Read(Instant at) const {
     auto reading = CpuReader(root, kTicks).Read(at);
     EXPECT_TRUE(reading.ok()) << reading.error().message;
@@ -90,7 +33,7 @@ class CpuReaderTest : public testing::Test {
     return reading.ok() ? "" : reading.error().message;
   }
 
-  std::string root;
+  const std::string& root = path();
 };
 
 TEST_F(CpuReaderTest, WithoutGroupsTheAllowanceIsAllProcessors) {

@@ -53,6 +53,10 @@ class ResourceStats {
     counts_.Passed(slot, now, units, *inflight);
     return true;
   }
+  // A request of `units` goes on, and nobody will tell when it ends.
+  void Pass(size_t slot, Instant now, int64_t units) noexcept {
+    counts_.Passed(slot, now, units, inflight_.Count());
+  }
   // A call of `units` was refused.
   void Block(size_t slot, Instant now, int64_t units) noexcept {
     counts_.Blocked(slot, now, units);

@@ -91,6 +91,13 @@ class StatsRef {
     if (place_ != nullptr) place_->Drop();
   }
 
+  // A second reference to the same.
+  [[nodiscard]] StatsRef Again() const noexcept {
+    // Who refers to a place keeps it from being dead.
+    if (place_ != nullptr) static_cast<void>(place_->Refer());
+    return {place_, stats_};
+  }
+
   explicit operator bool() const noexcept { return stats_ != nullptr; }
   [[nodiscard]] ResourceStats* get() const noexcept { return stats_; }
   ResourceStats& operator*() const noexcept { return *stats_; }

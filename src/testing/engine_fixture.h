@@ -27,6 +27,8 @@ class EngineFixture : public ::testing::Test {
     options.remote_allowed = true;
     options.fallback_nodes = nodes;
     options.breaker_listener = breaker_listener_;
+    options.statistics = statistics_;
+    options.stats_max = stats_max_;
     auto made = engine::Engine::Create(options);
     ASSERT_TRUE(made.ok()) << made.error().message;
     engine_ = *std::move(made);
@@ -69,7 +71,10 @@ class EngineFixture : public ::testing::Test {
     return {};
   }
 
-  BreakerListener* breaker_listener_ = nullptr;  // of engines that are built from now on
+  // Of engines that are built from now on.
+  BreakerListener* breaker_listener_ = nullptr;
+  bool statistics_ = false;
+  size_t stats_max_ = 100;
   std::unique_ptr<engine::Engine> engine_;
   Instant now_ = Instant(std::chrono::hours(24 * 8));
 };

@@ -3,6 +3,7 @@
 // Rules for tests, with the fields that they are about.
 #pragma once
 
+#include <initializer_list>
 #include <string>
 #include <utility>
 
@@ -53,6 +54,52 @@ inline Rule ErrorCountBreaker(std::string name, int64_t errors, int64_t min_call
   rule.kind = RuleKind::kBreaker;
   rule.breaker.error_count = errors;
   rule.breaker.min_calls = min_calls;
+  return rule;
+}
+
+inline SystemRule MostCpu(double part) {
+  SystemRule most;
+  most.cpu = part;
+  return most;
+}
+inline SystemRule MostLoad(double load) {
+  SystemRule most;
+  most.load = load;
+  return most;
+}
+inline SystemRule MostMeanTime(Duration time) {
+  SystemRule most;
+  most.avg_rt = time;
+  return most;
+}
+inline SystemRule MostInflight(int64_t calls) {
+  SystemRule most;
+  most.inflight = calls;
+  return most;
+}
+inline SystemRule MostQps(int64_t requests) {
+  SystemRule most;
+  most.qps = requests;
+  return most;
+}
+// What each of them says.
+inline SystemRule MostOf(std::initializer_list<SystemRule> all) {
+  SystemRule most;
+  for (const SystemRule& one : all) {
+    if (one.cpu) most.cpu = one.cpu;
+    if (one.load) most.load = one.load;
+    if (one.avg_rt) most.avg_rt = one.avg_rt;
+    if (one.inflight) most.inflight = one.inflight;
+    if (one.qps) most.qps = one.qps;
+  }
+  return most;
+}
+
+inline Rule RuleOfSystem(std::string name, const SystemRule& most) {
+  Rule rule;
+  rule.name = std::move(name);
+  rule.kind = RuleKind::kSystem;
+  rule.system = most;
   return rule;
 }
 
