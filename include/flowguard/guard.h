@@ -18,6 +18,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -35,6 +36,7 @@ class Attempt;
 class QuotaStore;
 }  // namespace engine
 namespace guard {
+class SamplerThread;
 class StoreDriver;
 }  // namespace guard
 
@@ -48,6 +50,12 @@ struct GuardOptions {
   // Calls that block for a store sleep so long in real time, whatever the clock.
   Duration store_deadline = std::chrono::milliseconds(20);
   BreakerListener* breaker_listener = nullptr;  // may be null; must outlive the Guard
+  // Counts what comes of requests, by resource and caller (docs/statistics.md).
+  bool statistics = false;
+  // While rules limit CPU usage or load, a thread of the Guard reads them once a second.
+  // false: who drives engine() tells them, or such rules refuse nothing.
+  bool read_system = true;
+  std::string system_root{};  // where proc and sys are; empty: the machine's own
   // For shared rules; must outlive the Guard.  Without one such rules are errors.
   engine::QuotaStore* store = nullptr;
 };
@@ -159,6 +167,9 @@ class Guard {
   const Clock* clock_;  // null: the process's clock, read without a virtual call
   std::unique_ptr<engine::Engine> engine_;
   std::unique_ptr<guard::StoreDriver> driver_;  // null: no store
+  const bool reads_system_;
+  const std::string system_root_;
+  std::unique_ptr<guard::SamplerThread> sampler_;  // under rules_mutex_; null: never needed yet
 
   std::mutex rules_mutex_;
   RuleSet loaded_;  // under rules_mutex_, as is:

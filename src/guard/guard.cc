@@ -11,6 +11,7 @@
 #include "engine/engine.h"
 #include "engine/quota_store.h"
 #include "guard/request_adapter.h"
+#include "guard/sampler_thread.h"
 #include "guard/store_driver.h"
 
 namespace flowguard {
@@ -22,7 +23,9 @@ using guard::RequestAdapter;
 
 Guard::Guard(const GuardOptions& options, std::unique_ptr<engine::Engine> engine)
     : clock_(options.clock == &SystemClock() ? nullptr : options.clock),
-      engine_(std::move(engine)) {
+      engine_(std::move(engine)),
+      reads_system_(options.read_system),
+      system_root_(options.system_root) {
   if (options.store != nullptr) {
     driver_ = std::make_unique<guard::StoreDriver>(
         *engine_, *options.store, options.clock != nullptr ? *options.clock : SystemClock(),
@@ -43,6 +46,7 @@ Result<std::unique_ptr<Guard>> Guard::Create(RuleSet rules, GuardOptions options
   with.state_bytes = options.state_bytes;
   with.hash_seed = options.hash_seed;
   with.breaker_listener = options.breaker_listener;
+  with.statistics = options.statistics;
   with.remote_allowed = options.store != nullptr;
   with.fallback_nodes = options.store != nullptr ? options.store->Nodes() : 0;
   FG_ASSIGN_OR_RETURN(auto engine, engine::Engine::Create(with));
@@ -90,7 +94,12 @@ Result<void> Guard::LoadMerged() {
       merged.rules.push_back(rule);
     }
   }
-  return engine_->Load(merged, nullptr, Now());
+  Result<void> loaded = engine_->Load(merged, nullptr, Now());
+  const bool needed = engine_->LimitsCpu() || engine_->LimitsLoad();
+  if (loaded.ok() && needed && reads_system_ && sampler_ == nullptr) {
+    sampler_ = std::make_unique<guard::SamplerThread>(*engine_, system_root_);
+  }
+  return loaded;
 }
 
 // --- decisions
