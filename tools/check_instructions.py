@@ -20,6 +20,7 @@ CASES = {  # and the program that runs it
     "guard-100": "fg_instructions",
     "guard-10000": "fg_instructions",
     "guard-refused": "fg_instructions",
+    "guard-statistics": "fg_instructions",
     "http1-get": "fg_instructions_wire",
 }
 TIMES = 10_000

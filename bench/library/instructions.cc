@@ -31,7 +31,7 @@ struct Subjects {
   bool refusing = false;
 };
 
-std::unique_ptr<flowguard::Guard> GuardOf(int rules, int64_t limit) {
+std::unique_ptr<flowguard::Guard> GuardOf(int rules, int64_t limit, bool statistics) {
   flowguard::RuleSet set;
   for (int i = 0; i < rules; ++i) {
     flowguard::Rule rule;
@@ -43,6 +43,7 @@ std::unique_ptr<flowguard::Guard> GuardOf(int rules, int64_t limit) {
   }
   flowguard::GuardOptions options;
   options.hash_seed = 7;
+  options.statistics = statistics;
   return flowguard::Guard::Create(set, options).value();
 }
 
@@ -79,9 +80,11 @@ int main(int argc, char** argv) {
     allowed = CaseLimiter(subjects);
   } else if (name == "keyed") {
     allowed = CaseKeyed(subjects);
-  } else if (name == "guard-100" || name == "guard-10000" || name == "guard-refused") {
+  } else if (name == "guard-100" || name == "guard-10000" || name == "guard-refused" ||
+             name == "guard-statistics") {
     const bool refused = name == "guard-refused";
-    subjects.guard = GuardOf(name == "guard-10000" ? 10'000 : 100, refused ? 1 : 1'000'000'000);
+    subjects.guard = GuardOf(name == "guard-10000" ? 10'000 : 100, refused ? 1 : 1'000'000'000,
+                             name == "guard-statistics");
     expected = refused ? 1 : kTimes;
     const flowguard::DimensionValue dimensions[] = {{"ip", "192.0.2.77"}};
     flowguard::Request request;
@@ -91,10 +94,14 @@ int main(int argc, char** argv) {
     // The first decision of a thread allocates its counters, and malloc may tidy up then
     // what the building of the rules has freed; later ones allocate nothing.
     static_cast<void>(subjects.guard->CheckAt(kStart - 2h, request));
+    // So many in one moment that a thread has statistics of its own from then on.
+    for (int i = 0; i < 100; ++i)
+      static_cast<void>(subjects.guard->CheckAt(kStart, request));
     allowed = CaseGuard(subjects, request);
   } else {
     std::fprintf(stderr,
-                 "usage: fg_instructions limiter|keyed|guard-100|guard-10000|guard-refused\n");
+                 "usage: fg_instructions limiter|keyed|guard-100|guard-10000|guard-refused|"
+                 "guard-statistics\n");
     return 2;
   }
   if (allowed != expected) std::fprintf(stderr, "%d of %d allowed\n", allowed, expected);

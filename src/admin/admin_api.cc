@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdio>
 
+#include "admin/resources_json.h"
 #include "base/try.h"
 #include "text/json_writer.h"
 #include "text/node.h"
@@ -17,7 +18,8 @@ namespace {
 constexpr std::string_view kJson = "application/json";
 constexpr std::string_view kText = "text/plain; charset=utf-8";
 constexpr std::string_view kNoStore = "Cache-Control: no-store\r\n";
-constexpr std::string_view kIndex = "FlowGuard\n\n/metrics  /healthz  /readyz  /rules  /config\n";
+constexpr std::string_view kIndex =
+    "FlowGuard\n\n/metrics  /healthz  /readyz  /rules  /config  /v1/resources\n";
 
 std::string_view Accept(const wire::RequestHead& head) noexcept {
   for (const wire::Header& line : head.headers.all()) {
@@ -93,6 +95,11 @@ void AdminApi::Handle(const wire::RequestHead& head, std::string_view /*body*/,
   if (path == "/readyz") return Ready(responder);
   if (path == "/rules") return Rules(head, responder);
   if (path == "/config") return Config(responder);
+  if (path == "/v1/resources") {
+    const size_t question = head.target.find('?');
+    return Resources(question == std::string_view::npos ? "" : head.target.substr(question + 1),
+                     responder);
+  }
   if (path == "/") return responder.Send(200, kText, kIndex);
   responder.Send(404, kText, kIndex);
 }
@@ -144,6 +151,16 @@ void AdminApi::Config(http::Responder& responder) {
     json.String(report.last_error);
   }
   json.EndObject();
+  responder.Send(200, kJson, text_, kNoStore);
+}
+
+void AdminApi::Resources(std::string_view query, http::Responder& responder) {
+  const Result<engine::StatisticsQuery> asked = ParseResourcesQuery(query);
+  if (!asked.ok()) {
+    return responder.Send(400, kText, asked.error().message + "\n", kNoStore);
+  }
+  text_.clear();
+  AppendResources(subject_.ReportStatistics(*asked), text_);
   responder.Send(200, kJson, text_, kNoStore);
 }
 

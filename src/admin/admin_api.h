@@ -7,6 +7,7 @@
 //   GET /healthz   200 while the process lives
 //   GET /readyz    200 while it takes requests; 503 from the moment that it drains
 //   GET /rules     the rules in force, as YAML or (Accept: application/json) JSON
+//   GET /v1/resources   what came of requests of late, as JSON (resources_json.h)
 //   GET /config    version, generation, when rules were loaded, the last error
 //
 // Threads: the loop's.
@@ -20,6 +21,7 @@
 
 #include "flowguard/time.h"
 
+#include "engine/statistics_report.h"
 #include "http/handler.h"
 #include "observe/metrics_writer.h"
 
@@ -47,6 +49,8 @@ class AdminSubject {
   [[nodiscard]] virtual ConfigReport ReportConfig() = 0;
   // The rules in force in the form of a rule file.
   [[nodiscard]] virtual std::string RulesAsYaml() = 0;
+  [[nodiscard]] virtual engine::StatisticsReport ReportStatistics(
+      const engine::StatisticsQuery& query) = 0;
 };
 
 class AdminApi final : public http::Handler {
@@ -63,6 +67,7 @@ class AdminApi final : public http::Handler {
   void Ready(http::Responder& responder);
   void Rules(const wire::RequestHead& head, http::Responder& responder);
   void Config(http::Responder& responder);
+  void Resources(std::string_view query, http::Responder& responder);
 
   AdminSubject& subject_;
   std::vector<observe::MetricsSource*> sources_;

@@ -426,6 +426,12 @@ class RunTest(harness.Case):
         self.assertEqual(rules["rules"][0]["limit"], "1/h")
         self.assertEqual(ask(guard.admin, "/config").json()["generation"], 1)
         self.assertEqual(ask(guard.admin, "/nothing").status, 404)
+        resources = ask(guard.admin, "/v1/resources").json()
+        self.assertEqual(resources["statistics"], "on")
+        self.assertEqual(resources["entrance"]["last_minute"]["passed"], 1)
+        self.assertEqual(resources["entrance"]["last_minute"]["blocked"], 1)
+        self.assertGreaterEqual(resources["system"]["load"], 0)
+        self.assertEqual(ask(guard.admin, "/v1/resources?limit=0").status, 400)
 
     # Keys as labels: a series for every client that ever came.
     def test_the_size_of_a_scrape_does_not_grow_with_clients(self):

@@ -30,6 +30,7 @@ Result<std::unique_ptr<Server>> Server::Create(Settings settings, const Clock& c
   options.remote_allowed = settings.store.has_value();
   options.fallback_nodes = settings.store ? settings.store->nodes : 0;
   options.state_bytes = settings.state_bytes;
+  options.statistics = settings.statistics;
   auto breaker_log = std::make_unique<BreakerLog>();
   options.breaker_listener = breaker_log.get();
   FG_ASSIGN_OR_RETURN(std::unique_ptr<engine::Engine> engine, engine::Engine::Create(options));
@@ -49,7 +50,10 @@ Server::Server(Settings settings, const Clock& clock, std::unique_ptr<net::Loop>
       entries_(*engine_, base::kOpenEntriesMax, serve::kOpenEntriesPerPeerMax),
       rules_(*control_, *engine_, clock, settings_.rules,
              {.decision_api = settings_.decisions.has_value()}),
+      sampler_(*engine_, ""),
+      sample_timer_(&Server::OnSampleTimer, this),
       engine_metrics_(*engine_, clock),
+      statistics_metrics_(*engine_, clock),
       process_metrics_(kVersion),
       drain_timer_(&Server::OnDrainTimer, this) {}
 
@@ -65,6 +69,7 @@ Result<Server::OpenDoors> Server::Open() {
   FG_ASSIGN_OR_RETURN(signals_,
                       SignalWatch::Create(*control_, [this](int number) { OnSignal(number); }));
   rules_.Watch();
+  SampleSystem();
   return doors;
 }
 
@@ -117,8 +122,8 @@ Result<void> Server::OpenAdmin(OpenDoors& doors) {
   door_metrics_ = std::make_unique<DoorMetrics>(std::move(doors_shown), std::move(gateways),
                                                 settings_.decisions ? &entries_ : nullptr);
   admin::AdminSubject& subject = *this;
-  std::vector<observe::MetricsSource*> sources{&engine_metrics_, &rules_, door_metrics_.get(),
-                                               &process_metrics_};
+  std::vector<observe::MetricsSource*> sources{&engine_metrics_, &statistics_metrics_, &rules_,
+                                               door_metrics_.get(), &process_metrics_};
   if (settings_.store) {
     std::vector<const quota::RedisStore*> stores;
     for (const auto& worker : workers_)
@@ -194,6 +199,15 @@ void Server::OnDrainTimer(void* self) noexcept {
   static_cast<Server*>(self)->LookDrained();
 }
 
+void Server::SampleSystem() {
+  sampler_.Sample(control_->Now());
+  control_->ArmAfter(sample_timer_, guard::kSampleEvery);
+}
+
+void Server::OnSampleTimer(void* self) noexcept {
+  static_cast<Server*>(self)->SampleSystem();
+}
+
 admin::Readiness Server::CheckReadiness() {
   admin::Readiness readiness;
   readiness.ready = running_ && !draining_;
@@ -222,6 +236,10 @@ admin::ConfigReport Server::ReportConfig() {
 
 std::string Server::RulesAsYaml() {
   return dialects::WriteRules(engine_->Rules());
+}
+
+engine::StatisticsReport Server::ReportStatistics(const engine::StatisticsQuery& query) {
+  return engine_->ReportStatistics(query, control_->Now());
 }
 
 }  // namespace flowguard::app

@@ -4,7 +4,8 @@
 // loop with signals, the rule file and the admin door.
 //
 //   main thread: control loop          worker threads: one loop each
-//     signals, rule file, /metrics       gateway, decision API
+//     signals, rule file, /metrics,      gateway, decision API
+//     CPU usage and load
 //   loader thread, while rules are loaded again
 //
 // SIGHUP reloads the rules.  SIGTERM and SIGINT drain: readiness fails first, then
@@ -29,9 +30,11 @@
 #include "app/store_metrics.h"
 #include "app/worker.h"
 #include "engine/engine.h"
+#include "guard/system_sampler.h"
 #include "net/loop.h"
 #include "observe/engine_metrics.h"
 #include "observe/process_metrics.h"
+#include "observe/statistics_metrics.h"
 #include "serve/open_entries.h"
 
 namespace flowguard::app {
@@ -68,6 +71,8 @@ class Server final : private admin::AdminSubject {
   void Drain();
   void LookDrained();
   static void OnDrainTimer(void* self) noexcept;
+  void SampleSystem();
+  static void OnSampleTimer(void* self) noexcept;
 
   // Told to the log; false: something was cut off.
   [[nodiscard]] bool TellDrained() const;
@@ -75,6 +80,8 @@ class Server final : private admin::AdminSubject {
   [[nodiscard]] admin::Readiness CheckReadiness() override;
   [[nodiscard]] admin::ConfigReport ReportConfig() override;
   [[nodiscard]] std::string RulesAsYaml() override;
+  [[nodiscard]] engine::StatisticsReport ReportStatistics(
+      const engine::StatisticsQuery& query) override;
 
   const Settings settings_;
   const Clock& clock_;
@@ -84,8 +91,11 @@ class Server final : private admin::AdminSubject {
   serve::OpenEntries entries_;
   RuleKeeper rules_;
   std::vector<std::unique_ptr<Worker>> workers_;
+  guard::SystemSampler sampler_;
+  net::Timer sample_timer_;
 
   observe::EngineMetrics engine_metrics_;
+  observe::StatisticsMetrics statistics_metrics_;
   observe::ProcessMetrics process_metrics_;
   std::unique_ptr<DoorMetrics> door_metrics_;
   std::unique_ptr<StoreMetrics> store_metrics_;

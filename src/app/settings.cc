@@ -331,6 +331,7 @@ Result<Settings> MakeSettings(const RunOptions& options) {
   settings.workers = workers > 0 ? workers : CoreCount();
   settings.cells = options.cells.value_or(config.cell_capacity);
   settings.state_bytes = options.state_bytes.value_or(config.state_bytes);
+  settings.statistics = config.statistics;
   settings.drain_timeout = options.drain_timeout.value_or(config.timeouts.drain);
   settings.log_level = options.log_level.value_or(base::LogLevel::kInfo);
 

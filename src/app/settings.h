@@ -52,6 +52,7 @@ struct Settings {
   std::optional<StoreSettings> store;
   size_t cells = 0;
   size_t state_bytes = 0;
+  bool statistics = true;
   Duration drain_timeout{};
   base::LogLevel log_level = base::LogLevel::kInfo;
   serve::GatewayOptions gateway_options;

@@ -211,6 +211,8 @@ constexpr Field<ServerConfig> kCellsFields[] = {
      }},
 };
 
+constexpr Word<bool> kOnOffWords[] = {{"on", true}, {"off", false}};
+
 void ReadExempt(const Value& value, ServerConfig& config) {
   std::vector<std::string> routes;
   if (!ReadStrings(value, routes)) return;
@@ -269,6 +271,7 @@ constexpr Field<ServerConfig> kServerFields[] = {
        }
      }},
     {"cells", [](const Value& v, ServerConfig& c) { ReadMap(v, kCellsFields, c); }},
+    {"statistics", [](const Value& v, ServerConfig& c) { ReadWord(v, kOnOffWords, c.statistics); }},
     {"responses",
      [](const Value& v, ServerConfig& c) { ReadMap(v, kResponsesFields, c.responses); }},
     {"timeouts", [](const Value& v, ServerConfig& c) { ReadMap(v, kTimeoutsFields, c.timeouts); }},

@@ -99,6 +99,7 @@ struct ServerConfig {
 
   std::optional<StoreConfig> store;
   size_t cell_capacity = 1'000'000;
+  bool statistics = true;         // count what comes of requests, by resource and caller
   size_t state_bytes = 64 << 20;  // of all states larger than a word together
 
   std::vector<std::string> exempt;  // routes that no rule sees: "/healthz", "GET /static/**"

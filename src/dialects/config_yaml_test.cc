@@ -32,6 +32,7 @@ TEST(ParseConfigTest, EmptyMapOpensNoDoor) {
   EXPECT_FALSE(config.store.has_value());
   EXPECT_FALSE(config.inline_rules.has_value());
   EXPECT_EQ(config.workers, 0);
+  EXPECT_TRUE(config.statistics);
   EXPECT_TRUE(config.client_ip.trusted_proxies.empty());
 }
 
@@ -58,11 +59,13 @@ TEST(ParseConfigTest, SettingsOfTheGateway) {
       "path: {case_insensitive: true, merge_slashes: false, strip_trailing_slash: false, "
       "strip_semicolon_params: false, encoded_slash_separates: true, backslash_separates: true}\n"
       "exempt: [/healthz, \"GET /static/**\"]\n"
+      "statistics: off\n"
       "preflight_exempt: false\n");
 
   EXPECT_EQ(config.gateway->listen, "0.0.0.0:8080");
   EXPECT_EQ(config.gateway->upstreams.size(), 2u);
   EXPECT_EQ(config.workers, 0);
+  EXPECT_FALSE(config.statistics);
   EXPECT_EQ(config.upstream.fail_after, 5);
   EXPECT_EQ(config.upstream.retry_down_after, 1min);
   EXPECT_EQ(config.upstream.retries, 0);
@@ -166,6 +169,8 @@ TEST(ParseConfigTest, WordsAndRangesAreChecked) {
       ErrorOf("cells: {capacity: 98765432198765432198765}\n"),
       "flowguard.yaml:1:19: capacity: \"98765432198765432198765\" is too large; the maximum is "
       "4294967296");
+  EXPECT_EQ(ErrorOf("statistics: yes\n"),
+            "flowguard.yaml:1:13: statistics: unknown value \"yes\"; allowed: on, off");
   EXPECT_EQ(ErrorOf("cells: {state_bytes: 64MB}\n"),
             "flowguard.yaml:1:24: state_bytes: \"64MB\" is not a size; write bytes, or use KiB, "
             "MiB, GiB");

@@ -12,6 +12,7 @@
 
 #include "observe/engine_metrics.h"
 #include "observe/process_metrics.h"
+#include "observe/statistics_metrics.h"
 
 namespace flowguard::observe {
 namespace {
@@ -27,6 +28,11 @@ TEST(PromtoolTest, FindsNothingToSay) {
   MetricsWriter out(MetricsFormat::kPrometheus, text);
   WriteEngineMetrics({}, out);
   WriteRuleMetrics(rules, out);
+  engine::StatisticsReport statistics;
+  statistics.resources_counted = true;
+  statistics.entrance.minute.succeeded = 1;
+  statistics.system = {.cpu = 0.5, .load = 2};
+  WriteStatisticsMetrics(statistics, out);
   ProcessMetrics("1.2.3").Collect(out);
   const std::string path = ::testing::TempDir() + "/flowguard_promtool_test.txt";
   std::ofstream(path) << text;
