@@ -89,7 +89,7 @@ Result<engine::StatisticsQuery> ParseResourcesQuery(std::string_view query) {
   if (name.status == http::FieldStatus::kAmbiguous) {
     return Error::InvalidArgument("resource: given twice; once is allowed");
   }
-  if (name.status == http::FieldStatus::kTooLong) {
+  if (name.status == http::FieldStatus::kTooLong || name.value.size() > base::kResourceBytesMax) {
     return Error::InvalidArgument("resource: at most " + std::to_string(base::kResourceBytesMax) +
                                   " bytes are allowed");
   }

@@ -65,14 +65,15 @@ StatisticsReport Engine::ReportStatistics(const StatisticsQuery& query, Instant 
   const stats::StatsTable* const table = statistics.table();
   if (table == nullptr) return report;
   report.resources_counted = true;
+  report.table = table->Counted();
+  if (report.table.others > 0) report.others = TrafficOf(table->Others(), now);
+  if (query.most == 0) return report;
   const std::vector<Candidate> candidates = CandidatesFor(*table, query, now);
   const size_t told = std::min(candidates.size(), query.most);
   report.resources.reserve(told);
   for (size_t i = 0; i < told; ++i)
     report.resources.push_back(TrafficOf(*candidates[i].stats, now));
   report.left_out = candidates.size() - told;
-  report.table = table->Counted();
-  if (report.table.others > 0) report.others = TrafficOf(table->Others(), now);
   return report;
 }
 

@@ -19,7 +19,7 @@ namespace flowguard::engine {
 
 struct StatisticsQuery {
   std::string resource;  // this one and its callers; empty: all resources, without callers
-  size_t most = 100;     // the busiest of them
+  size_t most = 100;     // the busiest of them; 0: none, and none are counted as left out
 };
 
 // Of a resource, of a caller at it, or of everything that comes in.
