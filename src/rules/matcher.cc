@@ -270,7 +270,7 @@ std::array<uint32_t, kKinds> BestRanks(std::span<const Entry> entries) noexcept 
                                  const Conditions& conditions) noexcept {
   hits.Remove([&](const Entry& entry) {
     return entry.conditional && !entry.related &&
-           !conditions.Hold(out, {entry.rule, entry.by_route, entry.related});
+           !conditions.Hold(out, {entry.rule, entry.rank, entry.by_route, entry.related});
   });
 }
 
