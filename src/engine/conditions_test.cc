@@ -62,6 +62,27 @@ TEST_F(ConditionsTest, ARequestOnTheExceptListDoesNotMeetTheRule) {
   EXPECT_THAT(Check(), IsRefusedBy("a", Reason::kLimit)) << "without either it is on no list";
 }
 
+TEST_F(ConditionsTest, PartsOfThePathAreValuesToo) {
+  Rule one = LimitRule("one", 0, minutes(1));
+  one.on.route = "/orders/{id}";
+  one.on.only = {{"path:id", {"7"}}};
+  Rule rest = LimitRule("rest", 0, minutes(1));
+  rest.on.route = "/users/{id}";
+  rest.on.except = {{"path:id", {"7"}}};
+  Build({one, rest});
+  const auto at = [this](std::string_view path) {
+    FakeRequest request("");
+    request.method = "GET";
+    request.path = path;
+    return Check(request);
+  };
+
+  EXPECT_THAT(at("/orders/7"), IsRefusedBy("one", Reason::kLimit));
+  EXPECT_THAT(at("/orders/8"), IsAllowed());
+  EXPECT_THAT(at("/users/7"), IsAllowed());
+  EXPECT_THAT(at("/users/8"), IsRefusedBy("rest", Reason::kLimit));
+}
+
 TEST_F(ConditionsTest, AllListsHaveToHold) {
   Rule rule = LimitRule("a", 0, minutes(1));
   rule.on.only = {{"tenant", {"acme"}}, {"user", {"ann", "bob"}}};

@@ -185,6 +185,10 @@ void Engine::Settle(Attempt& attempt, Outcome outcome, std::optional<int64_t> ac
   Walk(impl_->ground, attempt, now).Settle(outcome, actual_cost);
 }
 
+void Engine::Abandon(Attempt& attempt, Instant now) noexcept {
+  Walk(impl_->ground, attempt, now).Abandon();
+}
+
 void Engine::SetSystemReading(const SystemReading& reading) noexcept {
   impl_->gate.SetReading(reading);
 }

@@ -59,6 +59,12 @@ class RequestView {
   [[nodiscard]] virtual std::string_view Value(const rules::Dimension& dimension,
                                                std::span<char> scratch) const noexcept = 0;
 
+  // The same for those who only count: a value that cannot be had decides nothing.
+  [[nodiscard]] virtual std::string_view Observed(const rules::Dimension& dimension,
+                                                  std::span<char> scratch) const noexcept {
+    return Value(dimension, scratch);
+  }
+
   // The same of a dimension of kind ip, where Value groups clients by a part of the
   // address: all of it, for lists of addresses.
   [[nodiscard]] virtual std::string_view WholeAddress(const rules::Dimension& dimension,
@@ -191,6 +197,9 @@ class Engine {
   // does nothing.
   void Settle(Attempt& attempt, Outcome outcome, std::optional<int64_t> actual_cost,
               Instant now) noexcept;
+  // Settles, as one with an ignored error, a call that was never sent or that is over and
+  // nobody tells how: statistics have neither an end nor a time of it.
+  void Abandon(Attempt& attempt, Instant now) noexcept;
 
   // What system rules hold CPU usage and load against from now on; what is not known
   // refuses nothing.

@@ -54,13 +54,18 @@ SystemLooks LooksOf(const RuleSet& set) {
   return looks;
 }
 
-// Requests of a rule that names what it protects need no look-up.
-void KeepStatistics(const Statistics& statistics, Instant now, LoadedRule& loaded) {
+// Requests of a rule that names what it protects need no look-up.  Kept places cannot be
+// taken by newcomers: at most half of them are, and none of those that others share.
+void KeepStatistics(const Statistics& statistics, Instant now, size_t& kept, LoadedRule& loaded) {
   const Rule& rule = loaded.compiled->rule;
   const bool named = !rule.on.resource.empty() && !rule.on.resource.ends_with('*');
   loaded.counted_as = named ? rule.on.resource : rule.on.route;
   if (statistics.table() == nullptr || loaded.counted_as.empty() || !rule.enabled) return;
-  loaded.stats = statistics.table()->Get(loaded.counted_as, {}, now);
+  if (kept >= statistics.table()->Max() / 2) return;
+  stats::StatsRef place = statistics.table()->Get(loaded.counted_as, {}, now);
+  if (place.get() == &statistics.table()->Others()) return;
+  loaded.stats = std::move(place);
+  ++kept;
 }
 
 }  // namespace
@@ -78,10 +83,11 @@ Result<std::unique_ptr<const Snapshot>> Snapshot::Make(const RuleSet& set, rules
   snapshot->marks = MarksOf(set);
   snapshot->table = std::move(table);
   snapshot->rules.resize(snapshot->table.rules.size());
+  size_t kept = 0;
   for (size_t i = 0; i < snapshot->rules.size(); ++i) {
     FG_RETURN_IF_ERROR(LoadOne(snapshot->table.rules[i], registry, now, snapshot->rules[i]));
     snapshot->table.rules[i].info = &snapshot->rules[i].live->info;
-    KeepStatistics(statistics, now, snapshot->rules[i]);
+    KeepStatistics(statistics, now, kept, snapshot->rules[i]);
   }
   for (const rules::Dimension& dimension : snapshot->table.dimensions) {
     if (dimension.name == kOriginDimension) snapshot->origin = &dimension;

@@ -101,6 +101,21 @@ TEST_F(StatisticsTest, ACallThatIsCancelledHasNoResponseTime) {
   EXPECT_EQ(traffic.inflight, 0);
 }
 
+// Fault ruled out: an entry that nobody ends counts as a call that took its time to live.
+TEST_F(StatisticsTest, ACallOfWhichNobodyTellsHowItEndedHasNoResponseTime) {
+  Build({LimitRule("a", 100, 1h)});
+  Attempt lost;
+  Enter(lost, FakeRequest("r"));
+  now_ += 30s;
+  engine_->Abandon(lost, now_);
+  EXPECT_FALSE(lost.entered());
+  const Traffic traffic = Of("r");
+  EXPECT_EQ(traffic.second.succeeded, 0);
+  EXPECT_EQ(traffic.second.rt_sum, Duration::zero());
+  EXPECT_EQ(traffic.second.rt_min, std::nullopt);
+  EXPECT_EQ(traffic.inflight, 0);
+}
+
 TEST_F(StatisticsTest, WhatTheCalleeAloneTookIsTheResponseTime) {
   Build({LimitRule("a", 100, 1h)});
   Attempt call;

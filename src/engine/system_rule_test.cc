@@ -165,6 +165,20 @@ TEST_F(SystemRuleTest, RequestsThatMeetNoRuleCountToo) {
   EXPECT_TRUE(Check(FakeRequest("dear")).allowed());
 }
 
+// A door that keeps no entry of a call which no rule met lets go of it at once.
+TEST_F(SystemRuleTest, CallsThatNoRuleMeetsKeepTheTurnThatTheyTook) {
+  Rule rule = RuleOfSystem("machine", MostQps(3));
+  rule.on.resource = "dear";
+  Build({rule});
+  for (int i = 0; i < 3; ++i) {
+    Attempt call;
+    Enter(call, FakeRequest("cheap"));
+    ASSERT_TRUE(call.only_counted());
+    engine_->Abandon(call, now_);
+  }
+  EXPECT_FALSE(Check(FakeRequest("dear")).allowed());
+}
+
 TEST_F(SystemRuleTest, TheStrictestOfSeveralRulesCounts) {
   Build({RuleOfSystem("wide", MostOf({MostCpu(0.9), MostInflight(5)})),
          RuleOfSystem("narrow", MostInflight(2)), RuleOfSystem("cool", MostCpu(0.5))});

@@ -65,6 +65,7 @@ class Walk {
   Step Continue() noexcept;
   void Cancel() noexcept;
   void Settle(Outcome outcome, std::optional<int64_t> actual_cost) noexcept;
+  void Abandon() noexcept;
   void TellBreakers(Outcome outcome, Duration took) noexcept;
 
  private:

@@ -252,6 +252,12 @@ void Walk::Settle(Outcome outcome, std::optional<int64_t> actual_cost) noexcept 
   attempt_.hold_count_ = 0;
 }
 
+void Walk::Abandon() noexcept {
+  if (!attempt_.entered()) return;
+  CountCancelled();
+  Settle(Outcome::kIgnoredError, std::nullopt);
+}
+
 void Walk::SettleCost(const Hold& hold, int64_t actual) noexcept {
   const bool local = hold.state == Hold::State::kRate;
   if (!local && hold.state != Hold::State::kRemote) return;

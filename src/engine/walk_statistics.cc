@@ -41,7 +41,7 @@ std::string_view OriginOf(const rules::Dimension& dimension, const RequestView& 
     raw = request.method;
   } else if (dimension.kind != rules::DimensionKind::kPath &&
              dimension.kind != rules::DimensionKind::kResource) {
-    raw = request.Value(dimension, room.composed);
+    raw = request.Observed(dimension, room.composed);
   }
   if (raw.data() == nullptr && dimension.missing != MissingPolicy::kShare) return {};
   return rules::Normalise(dimension, raw, room.lowered);

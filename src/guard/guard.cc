@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <string>
+#include <system_error>
 #include <utility>
 
+#include "base/log.h"
 #include "base/system_now.h"
 #include "base/try.h"
 #include "engine/attempt.h"
@@ -97,7 +99,13 @@ Result<void> Guard::LoadMerged() {
   Result<void> loaded = engine_->Load(merged, nullptr, Now());
   const bool needed = engine_->LimitsCpu() || engine_->LimitsLoad();
   if (loaded.ok() && needed && reads_system_ && sampler_ == nullptr) {
-    sampler_ = std::make_unique<guard::SamplerThread>(*engine_, system_root_);
+    // The rules are in force: what is not read refuses nothing, and the next load tries again.
+    try {
+      sampler_ = std::make_unique<guard::SamplerThread>(*engine_, system_root_);
+    } catch (const std::system_error& error) {
+      base::Log(base::LogLevel::kWarn,
+                std::string("system rules: no thread reads CPU usage and load: ") + error.what());
+    }
   }
   return loaded;
 }

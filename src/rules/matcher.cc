@@ -206,7 +206,15 @@ class Builder {
 
   // Proves that no request meets more rules than a MatchSet holds.
   [[nodiscard]] Result<void> CheckBounds() const {
+    // A rule may be met in several ways, and is one rule.
+    const auto unique = [](std::vector<Entry>& entries) {
+      const auto before = [](const Entry& a, const Entry& b) { return a.rule < b.rule; };
+      const auto same = [](const Entry& a, const Entry& b) { return a.rule == b.rule; };
+      std::sort(entries.begin(), entries.end(), before);
+      entries.erase(std::unique(entries.begin(), entries.end(), same), entries.end());
+    };
     std::vector<Entry> met = index_.untargeted;
+    unique(met);
     if (met.size() > base::kRulesPerRequestMax) return TooMany(rules_, met, "any");
     std::string worst_name;
     std::vector<Entry> worst;
@@ -215,14 +223,18 @@ class Builder {
       index_.resources.Walk(name, [&](std::span<const Entry> found) {
         entries.insert(entries.end(), found.begin(), found.end());
       });
+      entries.insert(entries.end(), met.begin(), met.end());
+      unique(entries);
       if (entries.size() <= worst.size()) continue;
       worst = std::move(entries);
       worst_name = name;
     }
     met.insert(met.end(), worst.begin(), worst.end());
+    unique(met);
     std::string request = worst_name.empty() ? "" : "resource \"" + worst_name + "\" ";
     const std::span<const Entry> regexes = index_.regexes.entries();
     met.insert(met.end(), regexes.begin(), regexes.end());
+    unique(met);
     if (!regexes.empty()) request = "a resource that all their regular expressions match ";
     if (met.size() > base::kRulesPerRequestMax) return TooMany(rules_, met, request);
     if (index_.routes.empty()) return {};

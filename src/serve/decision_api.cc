@@ -286,8 +286,9 @@ int DecisionApi::FinishEnter(std::unique_ptr<engine::Attempt>& attempt, const Ca
     AppendDecision(decision, json_);
     return 200;
   }
-  // No rule matched: an entry would hold nothing but its place.
-  if (attempt->only_counted()) Cancel(*attempt, now);
+  // No rule matched: an entry would hold nothing but its place.  It went, and so its turn is
+  // taken.
+  if (attempt->only_counted()) engine_.Abandon(*attempt, now);
   const bool holds = attempt->entered();
   const auto id = holds ? entries_.Add(attempt, caller.peer, now + caller.time_to_live,
                                        attempt->remote_takes().empty() ? nullptr : dues_)

@@ -116,9 +116,10 @@ OpenEntries::Open OpenEntries::Remove(OpenMap::iterator at) {
   return entry;
 }
 
-void OpenEntries::Settle(Open entry, Outcome outcome, std::optional<int64_t> actual_cost,
-                         Instant now) {
-  engine_.Settle(*entry.attempt, outcome, actual_cost, now);
+void OpenEntries::Settle(Open entry, std::optional<Outcome> outcome,
+                         std::optional<int64_t> actual_cost, Instant now) {
+  outcome ? engine_.Settle(*entry.attempt, *outcome, actual_cost, now)
+          : engine_.Abandon(*entry.attempt, now);
   if (entry.dues != nullptr && !entry.attempt->store_dues().empty()) {
     entry.dues->Bring(std::move(entry.attempt));
   }
@@ -152,7 +153,7 @@ size_t OpenEntries::Expire(Instant now) {
   }
   // Nobody told how these calls ended, which says nothing of what was called.
   for (Open& entry : due)
-    Settle(std::move(entry), Outcome::kIgnoredError, std::nullopt, now);
+    Settle(std::move(entry), std::nullopt, std::nullopt, now);
   return due.size();
 }
 
@@ -167,7 +168,7 @@ void OpenEntries::SettleOwing(const StoreDues& dues, Instant now) {
     }
   }
   for (Open& entry : owing)
-    Settle(std::move(entry), Outcome::kIgnoredError, std::nullopt, now);
+    Settle(std::move(entry), std::nullopt, std::nullopt, now);
 }
 
 OpenEntriesCounters OpenEntries::Counters() const {

@@ -114,10 +114,10 @@ class OpenEntries {
   // or expired).
   bool End(EntryId id, Outcome outcome, std::optional<int64_t> actual_cost, Instant now);
 
-  // Settles what has expired by `now` as cancelled; how many.
+  // Abandons what has expired by `now` (Engine::Abandon); how many.
   size_t Expire(Instant now);
 
-  // Settles, as cancelled, all that was added with `dues`: its store is about to end.
+  // Abandons all that was added with `dues`: its store is about to end.
   void SettleOwing(const StoreDues& dues, Instant now);
 
   [[nodiscard]] OpenEntriesCounters Counters() const;
@@ -134,7 +134,9 @@ class OpenEntries {
 
   // Forgets an entry; what it held is the caller's to settle.
   Open Remove(OpenMap::iterator at) FG_REQUIRES(mutex_);
-  void Settle(Open entry, Outcome outcome, std::optional<int64_t> actual_cost, Instant now);
+  // `outcome` unset: nobody told how the call ended.
+  void Settle(Open entry, std::optional<Outcome> outcome, std::optional<int64_t> actual_cost,
+              Instant now);
 
   engine::Engine& engine_;
   const size_t open_max_;

@@ -110,7 +110,7 @@ void ProxyExchange::Start(http::ServerSession& session, const wire::RequestHead&
 void ProxyExchange::Forward(const wire::RequestHead& head) noexcept {
   const std::string_view text = WriteRequestHead(head);
   if (text.empty()) {
-    Settle(Outcome::kIgnoredError);
+    Settle(std::nullopt);
     http::ServerSession* const session = session_;
     Finish();
     gateway_.CountResponse(431);
@@ -437,11 +437,13 @@ void ProxyExchange::Fail(Failure failure, bool ours) noexcept {
                                          : "the upstream could not be reached or gave no answer");
 }
 
-void ProxyExchange::Settle(Outcome outcome) noexcept {
+void ProxyExchange::Settle(std::optional<Outcome> outcome) noexcept {
   if (!admitted_) return;
   admitted_ = false;
   Bump<int64_t>(gateway_.counters_.in_flight, -1);
-  gateway_.engine_.Settle(attempt_, outcome, std::nullopt, gateway_.loop_.Now());
+  const Instant now = gateway_.loop_.Now();
+  outcome ? gateway_.engine_.Settle(attempt_, *outcome, std::nullopt, now)
+          : gateway_.engine_.Abandon(attempt_, now);
   PassDues();
 }
 

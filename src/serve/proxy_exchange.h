@@ -143,7 +143,7 @@ class ProxyExchange final : public UpstreamUser {
   void Fail(Failure failure, bool ours = false) noexcept;
   void CountFailure(Failure failure) noexcept;
   [[nodiscard]] bool CanRetry(Failure failure, bool reused) const noexcept;
-  void Settle(Outcome outcome) noexcept;
+  void Settle(std::optional<Outcome> outcome) noexcept;  // unset: it was never sent
   // What the upstream has come to, with the time that it alone took: what the client takes
   // for its body, or for the answer's, is not the upstream's doing.
   void TellBreakers(Outcome outcome) noexcept;

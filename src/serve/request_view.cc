@@ -81,6 +81,14 @@ const http::IpAddress& HttpRequestView::client() const noexcept {
   return client_;
 }
 
+std::string_view HttpRequestView::Observed(const rules::Dimension& dimension,
+                                           std::span<char> scratch) const noexcept {
+  const std::string_view before = ambiguity_;
+  const std::string_view value = Value(dimension, scratch);
+  ambiguity_ = before;
+  return value;
+}
+
 std::string_view HttpRequestView::Value(const rules::Dimension& dimension,
                                         std::span<char> scratch) const noexcept {
   switch (dimension.kind) {

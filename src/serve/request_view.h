@@ -82,6 +82,9 @@ class HttpRequestView final : public engine::RequestView {
 
   std::string_view Value(const rules::Dimension& dimension,
                          std::span<char> scratch) const noexcept override;
+  // Ambiguous is a request by what rules read alone.
+  [[nodiscard]] std::string_view Observed(const rules::Dimension& dimension,
+                                          std::span<char> scratch) const noexcept override;
   std::string_view WholeAddress(const rules::Dimension& dimension,
                                 std::span<char> scratch) const noexcept override;
 

@@ -14,13 +14,13 @@ namespace flowguard::stats {
 
 // Sums stay at their maximum instead of wrapping.
 struct Counts {
-  int64_t passed = 0;        // units admitted
-  int64_t blocked = 0;       // units refused
-  int64_t succeeded = 0;     // units of calls that have ended, failed ones among them
-  int64_t failed = 0;        // units of calls that have ended with an error
-  Duration rt_sum{0};        // response times, one a call
-  int64_t inflight_max = 0;  // most calls in progress seen at an entry
-  std::optional<Duration> rt_min;
+  int64_t passed = 0;              // units admitted
+  int64_t blocked = 0;             // units refused
+  int64_t succeeded = 0;           // units of calls that have ended, failed ones among them
+  int64_t failed = 0;              // units of calls that have ended with an error
+  Duration rt_sum{0};              // response times, one a call
+  int64_t inflight_max = 0;        // most calls in progress seen at an entry
+  std::optional<Duration> rt_min;  // of the calls that did not fail
 
   // rt_sum / succeeded; none while nothing has ended.
   [[nodiscard]] std::optional<Duration> AverageRt() const noexcept {

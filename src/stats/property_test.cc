@@ -68,7 +68,7 @@ Happening Do(Random& random, SlidingCounts& counts, Instant at) {
       right.succeeded = units;
       right.failed = random.OneIn(3) ? units : 0;
       right.rt_sum = Duration(random.Between(0, 1'000'000));
-      right.rt_min = right.rt_sum;
+      if (right.failed == 0) right.rt_min = right.rt_sum;
       // Units of zero that failed are no failure that could be seen.
       counts.Ended(slot, at, units, right.rt_sum, right.failed > 0);
   }

@@ -89,19 +89,21 @@ class SlidingCounts {
   void Ended(size_t slot, Instant now, int64_t units, Duration rt, bool failed) noexcept {
     const Plus plus{Clamped(units)};
     const uint64_t took = Clamped(rt.count());
+    // What failed, a connection refused at once, tells nothing of how fast an answer can be.
+    const uint64_t least = failed ? kTaggedMax : took;
     if (CountShard* own = shards_.Own(slot); own != nullptr) [[likely]] {
-      own->EachAlone(now, views_.count, [plus, took, failed](CountBucket& bucket) {
+      own->EachAlone(now, views_.count, [plus, took, least, failed](CountBucket& bucket) {
         bucket.UpdateAlone(Event::kSucceeded, plus);
         if (failed) bucket.UpdateAlone(Event::kFailed, plus);
         bucket.UpdateAlone(Event::kRtSum, Plus{took});
-        bucket.UpdateAlone(Event::kRtMin, Least{took});
+        bucket.UpdateAlone(Event::kRtMin, Least{least});
       });
       return;
     }
     const std::array<Step<Plus>, 3> sums{{{Event::kSucceeded, plus},
                                           {Event::kFailed, {failed ? plus.amount : 0}},
                                           {Event::kRtSum, {took}}}};
-    Share(slot, now, sums, Step<Least>{Event::kRtMin, {took}});
+    Share(slot, now, sums, Step<Least>{Event::kRtMin, {least}});
   }
 
   // --- reading: sums over all shards, exact for what was recorded before the call

@@ -106,7 +106,8 @@ TEST_P(SlidingCountsTest, LongTimesAreNotCutOff) {
 }
 
 TEST_P(SlidingCountsTest, FailuresAreCompletionsToo) {
-  counts.Ended(slot, kT0, 2, 1ms, true);
+  counts.Ended(slot, kT0, 2, 0ms, true);
+  EXPECT_EQ(counts.Window(0, kT0).rt_min, std::nullopt) << "a connection refused is no answer";
   counts.Ended(slot, kT0, 1, 1ms, false);
   EXPECT_EQ(counts.Window(0, kT0).succeeded, 3);
   EXPECT_EQ(counts.Window(0, kT0).failed, 2);

@@ -134,6 +134,8 @@ class StatsTable {
   [[nodiscard]] const ResourceStats& Entrance() const noexcept { return entrance_; }
   // What has no place of its own; its resource is named "(others)".
   [[nodiscard]] const ResourceStats& Others() const noexcept { return others_; }
+  // Resources and origins that have a place of their own at most.
+  [[nodiscard]] size_t Max() const noexcept { return options_.stats_max; }
 
   // All that are in the table at the moment, in no order.
   [[nodiscard]] std::vector<StatsRef> All() const;
