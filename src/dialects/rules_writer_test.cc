@@ -170,7 +170,9 @@ TEST(SameRulesTest, SeesADifferenceInAnyPart) {
   RuleSet nearly = set;
   nearly.rules[0].on.except[0].values[0] = "10.0.0.0/9";
   RuleSet unrelated = set;
-  unrelated.rules.back().relate_to.clear();
+  Rule& related = unrelated.rules.end()[-2];
+  ASSERT_FALSE(related.relate_to.empty());
+  related.relate_to.clear();
   RuleSet moved = set;
   moved.rules[0].origin = "elsewhere.yaml:1:1";
 

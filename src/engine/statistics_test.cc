@@ -126,7 +126,7 @@ TEST_F(StatisticsTest, WhatTheCalleeAloneTookIsTheResponseTime) {
   now_ += 10s;  // the client takes its time
   EXPECT_EQ(Of("r").inflight, 1);
   Settle(call, Outcome::kOk);
-  EXPECT_EQ(Of("r").second.rt_min, 20ms);
+  EXPECT_EQ(Of("r").second.rt_sum, 20ms);
   EXPECT_EQ(Of("r").second.failed, 1);
 }
 
