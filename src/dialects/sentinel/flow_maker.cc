@@ -59,10 +59,6 @@ void SetOrigins(const RuleAt& at, const FlowRule& from, const OriginsOfResources
       maker.report.Note(at, "controlBehavior", "warms up once for all other origins",
                         "for each of them");
   }
-  if (from.limit_app.find('*') != std::string::npos) {
-    maker.report.Note(at, "limitApp", "takes " + Quote(from.limit_app) + " as it is written",
-                      "takes '*' for any end, and nowhere else");
-  }
 }
 
 void NoteOwnCalls(const RuleAt& at, const FlowRule& from, RuleMaker& maker) {
@@ -92,6 +88,28 @@ void SetStrategy(const RuleAt& at, const FlowRule& from, Rule& rule, RuleMaker& 
   if (from.strategy != kStrategyChain) return;
   rule.on.only.push_back({maker.Context(), {from.ref_resource}});
   if (!IsQueue(from)) NoteOwnCalls(at, from, maker);
+}
+
+// True: told.  What a rule names is taken as it is written by Sentinel, and may mean more in
+// FlowGuard's lists.
+bool LeavesOutNames(const RuleAt& at, const FlowRule& from, RuleMaker& maker) {
+  const auto leave_out = [&](std::string_view field, const std::string& text, std::string why) {
+    maker.report.LeaveOut(at, field, "takes " + Quote(text) + " as it is written", std::move(why));
+    return true;
+  };
+  if (NamesOneOrigin(from.limit_app) && !IsPlainValue(from.limit_app))
+    return leave_out("limitApp", from.limit_app, std::string(kListedValues));
+  if (from.strategy == kStrategyDirect) return false;
+  if (from.ref_resource.empty()) {
+    maker.report.LeaveOut(at, "refResource", "never limits by nothing", "needs no rule for that");
+    return true;
+  }
+  if (from.strategy == kStrategyChain && !IsPlainValue(from.ref_resource))
+    return leave_out("refResource", from.ref_resource, std::string(kListedValues));
+  if (from.strategy == kStrategyRelate && !IsQueue(from) &&
+      from.ref_resource.find('*') != std::string::npos)
+    return leave_out("refResource", from.ref_resource, "relates to a name without '*'");
+  return false;
 }
 
 void SetExactCount(const RuleAt& at, int64_t units, Duration window, Rule& rule, RuleMaker& maker) {
@@ -185,7 +203,8 @@ void MakeClusterRule(const RuleAt& at, const FlowRule& from, Rule rule, RuleMake
 
 void CollectOrigins(const std::vector<Listed<FlowRule>>& rules, OriginsOfResources& origins) {
   for (const Listed<FlowRule>& listed : rules) {
-    if (NamesOneOrigin(listed.rule.limit_app))
+    // Those that no list can name are told with their own rule.
+    if (NamesOneOrigin(listed.rule.limit_app) && IsPlainValue(listed.rule.limit_app))
       origins[listed.rule.resource].insert(listed.rule.limit_app);
   }
 }
@@ -196,10 +215,7 @@ void MakeFlowRule(const RuleAt& at, const FlowRule& from, const OriginsOfResourc
     return maker.report.LeaveOut(at, "strategy", "never limits by this one",
                                  "needs no rule for that");
   }
-  if (from.strategy == kStrategyRelate && from.ref_resource.ends_with('*') && !from.cluster_mode) {
-    return maker.report.LeaveOut(at, "refResource", "takes a name with '*' at its end for a name",
-                                 "takes it for all names that begin so, and counts one");
-  }
+  if (!from.cluster_mode && LeavesOutNames(at, from, maker)) return;
   Rule rule = maker.Begin(at, AboutOf(from), from.resource, from.regex);
   if (from.cluster_mode) return MakeClusterRule(at, from, std::move(rule), maker);
   SetOrigins(at, from, origins, rule, maker);
@@ -208,10 +224,13 @@ void MakeFlowRule(const RuleAt& at, const FlowRule& from, const OriginsOfResourc
   if (from.regex && from.strategy != kStrategyRelate) rule.by.insert(rule.by.begin(), "resource");
   if (from.grade == kGradeConcurrency) return maker.AddConcurrency(at, from.count, std::move(rule));
 
-  const bool queue = from.control_behavior == kBehaviorQueue && from.count > 0;
-  const int64_t units = queue ? 1 : UnitsOf(at, from.count, maker);
+  // A queue spaces calls out at any rate; others compare with the whole part.
+  const bool queue = IsQueue(from) && from.count > 0;
+  const int64_t units =
+      queue ? std::max<int64_t>(maker.CutUnits(at, "count", from.count, base::kRatePerSecondMax), 1)
+            : UnitsOf(at, from.count, maker);
   if (units == 0) return maker.AddZero(std::move(rule));
-  rule.rate = {units, kSecond};
+  rule.rate = queue ? ExactRate(from.count, kSecond) : Rate{units, kSecond};
   switch (from.control_behavior) {
     case kBehaviorWarmUp:
       rule.algorithm = Algorithm::kWarmUpWindow;
@@ -224,7 +243,6 @@ void MakeFlowRule(const RuleAt& at, const FlowRule& from, const OriginsOfResourc
       break;
     case kBehaviorQueue:
       rule.algorithm = Algorithm::kLeakyBucket;
-      rule.rate = ExactRate(from.count, kSecond);
       rule.wait = maker.CutWait(at, "maxQueueingTimeMs", milliseconds(from.max_queueing_time_ms));
       NoteState(at, maker);
       break;

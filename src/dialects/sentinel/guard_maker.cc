@@ -19,6 +19,7 @@ using text::Quote;
 // Of system rules; no reading reaches them.
 constexpr double kLoadMax = 1'000'000;
 constexpr milliseconds kRtMax = std::chrono::hours(1);
+constexpr double kNoSign = 0.0;  // added to -0.0 it makes 0.0, which FlowGuard takes
 
 constexpr std::string_view ConditionOf(int32_t grade) {
   if (grade == kDegradeSlowRatio) return "slow";
@@ -49,34 +50,26 @@ void SetEveryResource(const RuleAt& at, const OwnBreakers& own, Rule& rule, Rule
                         "; the others share one.  No HTTP request has a resource");
 }
 
-int64_t AtMost(const RuleAt& at, std::string_view field, double found, int64_t most,
-               RuleMaker& maker) {
-  if (found > static_cast<double>(most)) {
-    maker.report.Note(at, field, "takes any number", std::to_string(most) + " at most");
-  }
-  return WholeUnits(found, most);
-}
-
 void SetCondition(const RuleAt& at, const DegradeRule& from, Rule& rule, RuleMaker& maker) {
   BreakerRule& breaker = rule.breaker;
   switch (from.grade) {
     case kDegradeSlowRatio: {
       constexpr int64_t kMost =
           std::chrono::duration_cast<milliseconds>(base::kBreakerOpenMax).count();
-      breaker.slow_ratio = from.slow_ratio_threshold;
+      breaker.slow_ratio = from.slow_ratio_threshold + kNoSign;
       breaker.slow_over =
-          milliseconds(AtMost(at, "count", std::floor(from.count + 0.5), kMost, maker));
+          milliseconds(maker.CutUnits(at, "count", std::floor(from.count + 0.5), kMost));
       maker.report.NoteOfMany(at, "count", "measures from the entry, with the wait in a queue",
                               "from when the call goes, without it");
       break;
     }
     case kDegradeExceptionRatio:
-      breaker.error_ratio = from.count;
+      breaker.error_ratio = from.count + kNoSign;
       if (from.count >= 1)
         maker.report.Note(at, "count", "never opens at a ratio of 1", "opens when all calls fail");
       break;
     default:
-      breaker.error_count = AtMost(at, "count", from.count, base::kBreakerCallsMax, maker);
+      breaker.error_count = maker.CutUnits(at, "count", from.count, base::kBreakerCallsMax);
       break;
   }
 }
@@ -104,7 +97,7 @@ void MakeBreaker(const RuleAt& at, const DegradeRule& from, const OwnBreakers& o
   if (from.regex) rule.by.emplace_back("resource");
   SetCondition(at, from, rule, maker);
   rule.breaker.min_calls =
-      AtMost(at, "minRequestAmount", from.min_request_amount, base::kBreakerCallsMax, maker);
+      maker.CutUnits(at, "minRequestAmount", from.min_request_amount, base::kBreakerCallsMax);
   rule.breaker.window = milliseconds(from.stat_interval_ms);
   rule.breaker.open_for = seconds(from.time_window);
   rule.breaker.probes = 1;
@@ -132,7 +125,13 @@ void MakeAccess(const RuleAt& at, const AuthorityRule& from, RuleMaker& maker) {
     const std::string_view origin = rest.substr(0, rest.find(','));
     rest.remove_prefix(std::min(rest.size(), origin.size() + 1));
     if (origin.empty()) continue;  // no origin is named so
-    if (origin.find('*') != std::string_view::npos) {
+    const std::string_view head = origin.substr(0, origin.size() - 1);
+    if (!IsPlainValue(head) && !head.empty()) {
+      maker.report.Note(at, "limitApp", "takes " + Quote(origin) + " as it is written",
+                        "cannot name it in a list, and knows it for none of them");
+      continue;
+    }
+    if (origin.back() == '*') {
       maker.report.Note(at, "limitApp", "takes " + Quote(origin) + " as it is written",
                         "takes '*' for any end, and nowhere else");
     }
@@ -163,20 +162,24 @@ void MakeSystem(const RuleAt& at, const SystemRule& from, RuleMaker& maker) {
   if (from.highest_system_load > kLoadMax) {
     maker.report.Note(at, "highestSystemLoad", "takes any number", "a million at most: it is off");
   } else if (from.highest_system_load >= 0) {
-    system.load = from.highest_system_load;
+    system.load = from.highest_system_load + kNoSign;
   }
-  if (from.highest_cpu_usage >= 0) system.cpu = from.highest_cpu_usage;
+  if (from.highest_cpu_usage >= 0) system.cpu = from.highest_cpu_usage + kNoSign;
   if (from.avg_rt > kRtMax.count()) {
     maker.report.Note(at, "avgRt", "takes any number", "an hour at most: it is off");
   } else if (from.avg_rt >= 0) {
     system.avg_rt = milliseconds(from.avg_rt);
   }
   if (from.max_thread >= 0) {
-    system.inflight = std::min(from.max_thread, base::kLimitMax - 1) + 1;
+    system.inflight =
+        maker.CutUnits(at, "maxThread", static_cast<double>(from.max_thread), base::kLimitMax - 1) +
+        1;
     maker.report.NoteOfMany(at, "maxThread", "admits one call more than it says",
                             "has that number, `inflight`");
   }
-  if (from.qps >= 0) system.qps = WholeUnits(from.qps, base::kRatePerSecondMax);
+  if (from.qps >= 0) {
+    system.qps = maker.CutUnits(at, "qps", from.qps, base::kRatePerSecondMax);
+  }
   if (system == flowguard::SystemRule{}) {
     return maker.report.LeaveOut(at, "qps",
                                  "switches the other system rules off by a rule without limits "

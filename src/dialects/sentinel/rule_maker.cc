@@ -48,6 +48,11 @@ int64_t WholeUnits(double count, int64_t most) {
   return count >= static_cast<double>(most) ? most : static_cast<int64_t>(count);
 }
 
+bool IsPlainValue(std::string_view text) {
+  return !text.empty() && text.size() <= base::kKeyValueInlineMax &&
+         text.find('*') == std::string_view::npos;
+}
+
 Rate ExactRate(double count, Duration window) {
   const double most =
       static_cast<double>(base::kRatePerSecondMax) * std::chrono::duration<double>(window).count();
@@ -147,7 +152,7 @@ void RuleMaker::AddZero(Rule rule) {
 }
 
 void RuleMaker::AddConcurrency(const RuleAt& at, double count, Rule rule) {
-  rule.concurrency = WholeUnits(count, base::kLimitMax);
+  rule.concurrency = CutUnits(at, "count", count, base::kLimitMax);
   if (rule.concurrency == 0) return AddZero(std::move(rule));
   rule.kind = RuleKind::kConcurrency;
   report.NoteOfMany(at, "grade",
@@ -155,6 +160,12 @@ void RuleMaker::AddConcurrency(const RuleAt& at, double count, Rule rule) {
                     "concurrent calls pass together",
                     "takes a place and looks in one step");
   Add(std::move(rule));
+}
+
+int64_t RuleMaker::CutUnits(const RuleAt& at, std::string_view field, double count, int64_t most) {
+  if (count > static_cast<double>(most))
+    report.Note(at, field, "takes any number", std::to_string(most) + " at most");
+  return WholeUnits(count, most);
 }
 
 Duration RuleMaker::CutWait(const RuleAt& at, std::string_view field, Duration wait) {

@@ -24,6 +24,12 @@ namespace flowguard::dialects::sentinel {
 // Requires: count >= 0.
 [[nodiscard]] int64_t WholeUnits(double count, int64_t most);
 
+// Whether a list of values takes the text as it is written: '*' would be a wildcard there.
+[[nodiscard]] bool IsPlainValue(std::string_view text);
+
+inline constexpr std::string_view kListedValues =
+    "lists values of 1 to 128 bytes, and takes '*' for any end";
+
 // `count` units per `window`, with a longer window where count is no whole number.
 // Requires: count > 0.
 [[nodiscard]] Rate ExactRate(double count, Duration window);
@@ -56,6 +62,9 @@ class RuleMaker {
   void AddZero(Rule rule);
   // The same: bounds the calls in progress.
   void AddConcurrency(const RuleAt& at, double count, Rule rule);
+  // The whole part, at most `most`: told where it is cut.  Requires: count >= 0.
+  [[nodiscard]] int64_t CutUnits(const RuleAt& at, std::string_view field, double count,
+                                 int64_t most);
   // At most what FlowGuard lets a request wait.
   [[nodiscard]] Duration CutWait(const RuleAt& at, std::string_view field, Duration wait);
 

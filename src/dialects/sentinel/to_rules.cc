@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dialects/sentinel/to_rules.h"
 
+#include <functional>
+#include <set>
+#include <string>
 #include <utility>
 #include <variant>
 
@@ -19,6 +22,7 @@ struct Context {
   OriginsOfResources origins;
   OwnBreakers own_breakers;
   ApiGroups api_groups;
+  std::set<std::string, std::less<>> limited;  // what gateway rules name
 };
 
 template <typename Rule>
@@ -28,6 +32,10 @@ void Collect(const std::vector<Listed<FlowRule>>& rules, Context& context) {
 }
 void Collect(const std::vector<Listed<DegradeRule>>& rules, Context& context) {
   CollectOwnBreakers(rules, context.own_breakers);
+}
+void Collect(const std::vector<Listed<GatewayFlowRule>>& rules, Context& context) {
+  for (const Listed<GatewayFlowRule>& listed : rules)
+    context.limited.insert(listed.rule.resource);
 }
 void Collect(const std::vector<Listed<ApiDefinition>>& rules, Context& context) {
   for (const Listed<ApiDefinition>& listed : rules)
@@ -55,8 +63,11 @@ void Make(const RuleAt& at, const GatewayFlowRule& rule, const Context& context,
   MakeGatewayFlowRule(at, rule, context.api_groups, maker);
 }
 // A group limits nothing by itself.
-void Make(const RuleAt& /*at*/, const ApiDefinition& /*rule*/, const Context& /*context*/,
-          RuleMaker& /*maker*/) {}
+void Make(const RuleAt& at, const ApiDefinition& rule, const Context& context, RuleMaker& maker) {
+  if (context.limited.contains(rule.api_name)) return;
+  maker.report.NoteOfMany(at, "apiName", "limits the group by gateway-flow rules that name it",
+                          "found none; convert them together with the group");
+}
 
 }  // namespace
 

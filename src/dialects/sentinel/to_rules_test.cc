@@ -130,6 +130,37 @@ TEST(ToRulesTest, WarmUpWithQueueIsTheNearest) {
   EXPECT_NE(Told(made.differences, "controlBehavior").find("as Guava's"), std::string::npos);
 }
 
+TEST(ToRulesTest, WarmUpWithQueueKeepsFractionsOfACount) {
+  const auto rate = [](std::string_view count) {
+    return FlowOf(R"("controlBehavior":3,"count":)" + std::string(count)).rate;
+  };
+  EXPECT_EQ(rate("0.5"), (Rate{1, seconds(2)}));
+  EXPECT_EQ(rate("2.5"), (Rate{5, seconds(2)}));
+  EXPECT_EQ(rate("0").limit, 0);
+  const ToRulesResult made = Convert(Kind::kFlow, OnR(R"("count":2.5,"controlBehavior":3)"));
+  EXPECT_EQ(Told(made.differences, "count"), "");
+}
+
+TEST(ToRulesTest, AQueueFasterThanABillionIsTold) {
+  for (const std::string behavior : {"2", "3"}) {
+    const ToRulesResult made =
+        Convert(Kind::kFlow, OnR(R"("count":1e18,"controlBehavior":)" + behavior));
+    EXPECT_EQ(OnlyRule(made).rate, (Rate{1'000'000'000, seconds(1)}));
+    EXPECT_EQ(Told(made.differences, "count"), "takes any number; 1000000000 at most");
+  }
+}
+
+// Valid for concurrency, where Sentinel does not look at it before the call.
+TEST(ToRulesTest, RelateAndChainOfNothingNeverLimit) {
+  for (const std::string strategy : {"1", "2"}) {
+    const ToRulesResult made =
+        Convert(Kind::kFlow, OnR(R"("count":5,"grade":0,"strategy":)" + strategy));
+    EXPECT_TRUE(made.rules.rules.empty());
+    EXPECT_EQ(Told(made.differences, "refResource"),
+              "left out: never limits by nothing; needs no rule for that");
+  }
+}
+
 TEST(ToRulesTest, OriginsByName) {
   const ToRulesResult made = Convert(Kind::kFlow, R"([
       {"resource":"r","count":1,"limitApp":"app1"},
@@ -190,10 +221,35 @@ TEST(ToRulesTest, AQueueIsOfItsRuleAlone) {
 }
 
 TEST(ToRulesTest, ANameThatFlowGuardTakesForAPrefixIsNotRelatedTo) {
+  for (const std::string name : {"pay*", "p*y"}) {
+    const ToRulesResult made =
+        Convert(Kind::kFlow, OnR(R"("count":5,"strategy":1,"refResource":")" + name + "\""));
+    EXPECT_TRUE(made.rules.rules.empty());
+    EXPECT_NE(Told(made.differences, "refResource").find("left out: "), std::string::npos);
+  }
+}
+
+TEST(ToRulesTest, WhatAListCannotNameAsItIsWrittenIsLeftOut) {
+  const std::string longer(129, 'x');
+  for (const std::string& name : {std::string("web*"), std::string("w*b"), longer}) {
+    const ToRulesResult chain =
+        Convert(Kind::kFlow, OnR(R"("count":5,"strategy":2,"refResource":")" + name + "\""));
+    EXPECT_TRUE(chain.rules.rules.empty());
+    EXPECT_EQ(Told(chain.differences, "refResource").substr(0, 10), "left out: ");
+    const ToRulesResult origin =
+        Convert(Kind::kFlow, OnR(R"("count":5,"limitApp":")" + name + "\""));
+    EXPECT_TRUE(origin.rules.rules.empty());
+    EXPECT_EQ(Told(origin.differences, "limitApp").substr(0, 10), "left out: ");
+  }
+}
+
+// The other rules of the list are taken all the same.
+TEST(ToRulesTest, AnOriginThatNoListCanNameIsLeftAway) {
   const ToRulesResult made =
-      Convert(Kind::kFlow, OnR(R"("count":5,"strategy":1,"refResource":"pay*")"));
-  EXPECT_TRUE(made.rules.rules.empty());
-  EXPECT_NE(Told(made.differences, "refResource").find("left out: "), std::string::npos);
+      Convert(Kind::kAuthority, R"([{"resource":"r","limitApp":"a*b,c,d*","strategy":1}])");
+  EXPECT_EQ(OnlyRule(made).deny, (std::vector<AccessList>{{"origin", {"c", "d*"}}}));
+  EXPECT_NE(Told(made.differences, "limitApp").find("takes \"a*b\" as it is written; cannot name"),
+            std::string::npos);
 }
 
 TEST(ToRulesTest, ChainIsAConditionOnTheContext) {
@@ -349,6 +405,20 @@ TEST(ToRulesTest, System) {
             std::string::npos);
 }
 
+TEST(ToRulesTest, WhatASystemRuleCannotHoldIsTold) {
+  const ToRulesResult made = Convert(Kind::kSystem, R"([{"qps":1e10,"maxThread":2000000000000}])");
+  EXPECT_EQ(OnlyRule(made).system.qps, 1'000'000'000);
+  EXPECT_EQ(Told(made.differences, "qps"), "takes any number; 1000000000 at most");
+  EXPECT_EQ(OnlyRule(made).system.inflight, 1'000'000'000'000);
+  EXPECT_NE(Told(made.differences, "maxThread").find("999999999999 at most"), std::string::npos);
+}
+
+TEST(ToRulesTest, ConcurrencyAboveTheMostIsTold) {
+  const ToRulesResult made = Convert(Kind::kFlow, OnR(R"("grade":0,"count":1e18)"));
+  EXPECT_EQ(OnlyRule(made).concurrency, 1'000'000'000'000);
+  EXPECT_EQ(Told(made.differences, "count"), "takes any number; 1000000000000 at most");
+}
+
 TEST(ToRulesTest, Authority) {
   const ToRulesResult made = Convert(Kind::kAuthority, R"([
       {"resource":"r","limitApp":"a,b, c,"},
@@ -393,7 +463,9 @@ INSTANTIATE_TEST_SUITE_P(
             {"resource":"f","count":1e18,"controlBehavior":2},
             {"resource":"g","count":1e18,"controlBehavior":3},
             {"resource":"h","count":0,"controlBehavior":3},
-            {"resource":"i","count":3,"grade":0},{"resource":"j","count":0,"grade":0}])"},
+            {"resource":"i","count":3,"grade":0},{"resource":"j","count":0,"grade":0},
+            {"resource":"k","count":0.5,"controlBehavior":3},
+            {"resource":"l","count":1e-300,"controlBehavior":3}])"},
         Loadable{"Targets", Kind::kFlow, R"([{"resource":"a","count":1,"limitApp":"app1"},
             {"resource":"a","count":1,"limitApp":"other"},
             {"resource":"b","count":1,"strategy":1,"refResource":"c"},
@@ -412,7 +484,12 @@ INSTANTIATE_TEST_SUITE_P(
             {"resource":"a","grade":0,"count":1e18,"timeWindow":2147483647,
              "statIntervalMs":2147483647,"minRequestAmount":2147483647},
             {"resource":"b","grade":2,"count":1e18,"timeWindow":1,"statIntervalMs":1},
+            {"resource":"c","grade":0,"count":5,"slowRatioThreshold":-0.0,"timeWindow":1},
+            {"resource":"d","grade":1,"count":-0.0,"timeWindow":1},
             {"resource":"*","grade":1,"count":0.5,"timeWindow":1}])"},
+        Loadable{"System", Kind::kSystem, R"([
+            {"highestSystemLoad":-0.0},{"highestCpuUsage":-0.0},
+            {"qps":1e18,"maxThread":9000000000000000}])"},
         Loadable{
             "Authority", Kind::kAuthority,
             R"([{"resource":"a","limitApp":"x,y"},{"resource":"b","limitApp":"x","strategy":1}])"},
@@ -424,11 +501,23 @@ INSTANTIATE_TEST_SUITE_P(
             {"resource":"c","paramIdx":0,"count":3,"controlBehavior":2,
              "paramFlowItemList":[{"object":"x","count":0,"classType":""}]},
             {"resource":"d","paramIdx":0,"count":3,"grade":0,
-             "paramFlowItemList":[{"object":"x","count":0,"classType":""}]}])"},
+             "paramFlowItemList":[{"object":"x","count":0,"classType":""}]},
+            {"resource":"e","paramIdx":0,"count":1,"durationInSec":86400,"burstCount":30000},
+            {"resource":"f","paramIdx":0,"count":9,"durationInSec":86400,"burstCount":1,
+             "paramFlowItemList":[{"object":"","count":1,"classType":""}]},
+            {"resource":"g","paramIdx":0,"count":9000000,"durationInSec":86400,"burstCount":30000,
+             "paramFlowItemList":[{"object":"x","count":1,"classType":""}]},
+            {"resource":"h","paramIdx":0,"count":3,"grade":0,
+             "paramFlowItemList":[{"object":"1*2","count":0,"classType":""}]},
+            {"resource":"i","paramIdx":0,"count":0,"grade":0,
+             "paramFlowItemList":[{"object":"1*2","count":3,"classType":""}]}])"},
         Loadable{"Gateway", Kind::kGatewayFlow, R"([
             {"resource":"a","count":3,"paramItem":{"parseStrategy":0}},
             {"resource":"a","count":3,"paramItem":{"parseStrategy":2,"fieldName":"X"}},
-            {"resource":"a","count":3,"controlBehavior":2,"paramItem":{"parseStrategy":1}}])"},
+            {"resource":"a","count":3,"controlBehavior":2,"paramItem":{"parseStrategy":1}},
+            {"resource":"b","count":3,"paramItem":{"parseStrategy":0,"pattern":"10.0.*"}},
+            {"resource":"b","count":3,"paramItem":{"parseStrategy":0,"pattern":"office"}},
+            {"resource":"b","count":3,"paramItem":{"parseStrategy":1,"pattern":"1*2"}}])"},
         Loadable{"OddNames", Kind::kFlow,
                  R"([{"resource":"下单 [*]","count":3},{"resource":"/a//b","count":3}])"}),
     [](const auto& one) { return one.param.name; });

@@ -4,12 +4,14 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <optional>
 #include <set>
 #include <utility>
 
 #include "base/bounds.h"
 #include "dialects/sentinel/java_values.h"
 #include "dialects/sentinel/param_value.h"
+#include "rules/address_block.h"
 #include "text/node.h"
 #include "text/utf8.h"
 
@@ -30,6 +32,8 @@ struct ValueRule {
   int32_t burst = 0;
   int32_t behavior = kBehaviorReject;
   int64_t wait_ms = 0;
+  std::string_view window_field;
+  std::string_view burst_field;
   std::string_view wait_field;
 };
 
@@ -45,35 +49,33 @@ int64_t MostIn(Duration window) {
   return std::min(base::kLimitMax, window_s * base::kRatePerSecondMax);
 }
 
-// The limits of single values: `T` for the queue, `T + burst` at once for the bucket.
-void SetValueRate(const ValueRule& from, Duration window, Rule& rule) {
-  const int64_t units = rule.rate.limit;
-  rule.rate.window = window;
-  if (from.behavior == kBehaviorQueue) {
-    rule.algorithm = Algorithm::kLeakyBucket;
-  } else if (from.burst > 0 && units > 0) {
-    rule.burst = std::min(units + from.burst, base::kLimitMax);
-  }
+// `T + burst` at once, at most what a bucket that fills so slowly can hold.
+std::optional<int64_t> BurstOf(const RuleAt& at, const ValueRule& from, const Rate& rate,
+                               RuleMaker& maker) {
+  if (from.behavior == kBehaviorQueue || from.burst <= 0 || rate.limit <= 0) return {};
+  const int64_t interval_ns = (rate.window.count() + rate.limit - 1) / rate.limit;
+  const int64_t most = std::min(base::kHorizonNsMax / interval_ns, base::kLimitMax);
+  return maker.CutUnits(at, from.burst_field, static_cast<double>(rate.limit + from.burst), most);
 }
 
-void MakeValueRule(const RuleAt& at, const ValueRule& from, std::string_view window_field,
-                   Rule rule, RuleMaker& maker) {
-  const Duration window = WindowOf(at, window_field, from.window_s, maker);
+void MakeValueRule(const RuleAt& at, const ValueRule& from, Rule rule, RuleMaker& maker) {
+  const Duration window = WindowOf(at, from.window_field, from.window_s, maker);
   const int64_t most = MostIn(window);
-  rule.rate.limit = WholeUnits(from.count, most);
-  SetValueRate(from, window, rule);
-  const bool queue = from.behavior == kBehaviorQueue;
+  rule.rate = {maker.CutUnits(at, "count", from.count, most), window};
+  rule.burst = BurstOf(at, from, rule.rate, maker);
   for (Override& one : rule.overrides) {
-    one.rate = {std::min(one.rate.limit, most), window};
-    if (!queue && from.burst > 0 && one.rate.limit > 0)
-      one.burst = std::min(one.rate.limit + from.burst, base::kLimitMax);
+    const auto count = static_cast<double>(one.rate.limit);
+    one.rate = {maker.CutUnits(at, "paramFlowItemList", count, most), window};
+    one.burst = BurstOf(at, from, one.rate, maker);
   }
-  if (queue) {
+  if (from.behavior == kBehaviorQueue) {
+    rule.algorithm = Algorithm::kLeakyBucket;
     // A wait of exactly the maximum is refused; Sentinel waits for whole milliseconds.
     const Duration wait = milliseconds(std::max<int64_t>(from.wait_ms - 1, 0));
     rule.wait = maker.CutWait(at, from.wait_field, wait);
     if (from.burst > 0) {
-      maker.report.Note(at, "burst", "does not look at it beside a queue", "does not have it");
+      maker.report.Note(at, from.burst_field, "does not look at it beside a queue",
+                        "does not have it");
     }
   } else {
     maker.report.NoteOfMany(at, "count",
@@ -123,6 +125,12 @@ std::vector<Override> OverridesOf(const RuleAt& at, const ParamFlowRule& from, R
                         "compares texts, and takes the first item");
       continue;
     }
+    if (value.empty() || value.size() > base::kKeyValueInlineMax) {
+      maker.report.Note(at, field, "has a count for " + Quote(value),
+                        "names values of 1 to " + std::to_string(base::kKeyValueInlineMax) +
+                            " bytes, and gives it the count of all others");
+      continue;
+    }
     overrides.push_back({std::move(value), {*item.count, kSecond}, {}});
   }
   if (typed) {
@@ -139,13 +147,19 @@ void MakeConcurrency(const RuleAt& at, double count, Rule rule, RuleMaker& maker
   std::vector<std::string> none;
   std::vector<std::string> some;
   std::vector<Override> kept;
+  const bool only_some = WholeUnits(count, base::kLimitMax) == 0;
   for (Override& one : rule.overrides) {
+    // Lists would take '*' for any end.
+    if ((only_some || one.rate.limit == 0) && !IsPlainValue(one.value)) {
+      maker.report.Note(at, "paramFlowItemList", "takes " + Quote(one.value) + " as it is written",
+                        "cannot list it, and gives it the count of all others");
+      continue;
+    }
     (one.rate.limit == 0 ? none : some).push_back(one.value);
     one.rate.window = {};
     if (one.rate.limit > 0) kept.push_back(std::move(one));
   }
   rule.overrides = std::move(kept);
-  const bool only_some = WholeUnits(count, base::kLimitMax) == 0;
   Rule zero = rule;
   if (only_some) {
     zero.on.only.push_back({dimension, {"*"}});
@@ -156,6 +170,25 @@ void MakeConcurrency(const RuleAt& at, double count, Rule rule, RuleMaker& maker
   }
   if (only_some || !none.empty()) maker.AddZero(std::move(zero));
   if (!only_some || !some.empty()) maker.AddConcurrency(at, only_some ? 1 : count, std::move(rule));
+}
+
+// The token server counts by the second and nothing else, whatever the rule says.
+void SetClusterCount(const RuleAt& at, const ParamFlowRule& from, ValueRule& value,
+                     RuleMaker& maker) {
+  const bool queue = from.control_behavior == kBehaviorQueue;
+  if (from.duration_in_sec != 1 || from.burst_count != 0 || queue) {
+    maker.report.Note(at, "clusterMode",
+                      "asks its token server whatever durationInSec, burstCount and "
+                      "controlBehavior say, and looks at them only while it does not answer",
+                      "counts by the second, without burst and queue, at all times");
+  }
+  if (milliseconds(from.cluster_config->window_interval_ms) != kSecond) {
+    maker.report.Note(at, "clusterConfig.windowIntervalMs",
+                      "compares the mean of the window with the count", "counts by the second");
+  }
+  value.window_s = 1;
+  value.burst = 0;
+  value.behavior = kBehaviorReject;
 }
 
 }  // namespace
@@ -181,6 +214,15 @@ void MakeParamFlowRule(const RuleAt& at, const ParamFlowRule& from, RuleMaker& m
                       "takes the dimension " + rule.by.front() + ", as the application gives it");
   }
   if (concurrency) return MakeConcurrency(at, from.count, std::move(rule), maker);
+  ValueRule value{.count = from.count,
+                  .window_s = from.duration_in_sec,
+                  .burst = from.burst_count,
+                  .behavior = from.control_behavior,
+                  .wait_ms = from.max_queueing_time_ms,
+                  .window_field = "durationInSec",
+                  .burst_field = "burstCount",
+                  .wait_field = "maxQueueingTimeMs"};
+  if (from.cluster_mode) SetClusterCount(at, from, value, maker);
   if (from.cluster_mode && from.cluster_config->threshold_type == kGlobal) {
     rule.scope = Scope::kShared;
     rule.on_store_failure = from.cluster_config->fallback_to_local_when_fail
@@ -188,19 +230,17 @@ void MakeParamFlowRule(const RuleAt& at, const ParamFlowRule& from, RuleMaker& m
                                 : StoreFailurePolicy::kOpen;
     maker.report.Note(at, "clusterMode", "counts at its token server",
                       "counts in the store of shared limits, which has to be configured");
+    if (from.cluster_config->fallback_to_local_when_fail) {
+      maker.report.Note(at, "clusterConfig.fallbackToLocalWhenFail",
+                        "gives each process the whole count while its server is away",
+                        "gives each its share of the count");
+    }
   } else if (from.cluster_mode) {
     maker.report.Note(at, "clusterConfig.thresholdType",
                       "counts all processes together, with the count times their number",
                       "counts each process for itself, with the count");
   }
-  MakeValueRule(at,
-                {.count = from.count,
-                 .window_s = from.duration_in_sec,
-                 .burst = from.burst_count,
-                 .behavior = from.control_behavior,
-                 .wait_ms = from.max_queueing_time_ms,
-                 .wait_field = "maxQueueingTimeMs"},
-                "durationInSec", std::move(rule), maker);
+  MakeValueRule(at, value, std::move(rule), maker);
 }
 
 namespace {
@@ -248,8 +288,23 @@ bool SetParamItem(const RuleAt& at, const GatewayFlowRule& from, Rule& rule, Rul
     return false;
   }
   rule.by.push_back(dimension);
-  if (!item.pattern.empty() && item.match_strategy == kMatchExact)
-    rule.on.only.push_back({dimension, {item.pattern}});
+  const bool exact = !item.pattern.empty() && item.match_strategy == kMatchExact;
+  if (exact && !IsPlainValue(item.pattern)) {
+    maker.report.LeaveOut(at, "paramItem.pattern",
+                          "takes " + Quote(item.pattern) + " as it is written",
+                          std::string(kListedValues));
+    return false;
+  }
+  rules::AddressBlock block;
+  if (exact && item.parse_strategy == kParseClientIp &&
+      (item.pattern.find('/') != std::string::npos ||
+       !rules::ParseAddressBlock(item.pattern, block))) {
+    maker.report.LeaveOut(at, "paramItem.pattern",
+                          "limits no client by " + Quote(item.pattern) + ", which is no address",
+                          "needs no rule for that");
+    return false;
+  }
+  if (exact) rule.on.only.push_back({dimension, {item.pattern}});
   if (item.parse_strategy == kParseClientIp) {
     maker.report.NoteOfMany(at, "paramItem.parseStrategy", "takes each address for a client",
                             "takes each IPv6 /64 for one, and addresses from trusted proxies");
@@ -278,15 +333,23 @@ std::vector<std::string> RoutesOf(const RuleAt& at, const ApiDefinition& group, 
 }
 
 void MakeGatewayCount(const RuleAt& at, const GatewayFlowRule& from, Rule rule, RuleMaker& maker) {
-  if (from.grade == kGradeConcurrency) return maker.AddConcurrency(at, from.count, std::move(rule));
+  if (from.grade == kGradeConcurrency) {
+    // What is refused by none is refused without a key; requests without the value still pass.
+    const bool none = WholeUnits(from.count, base::kLimitMax) == 0;
+    if (none && !rule.by.empty() && rule.on.only.empty())
+      rule.on.only.push_back({rule.by.front(), {"*"}});
+    return maker.AddConcurrency(at, from.count, std::move(rule));
+  }
   MakeValueRule(at,
                 {.count = from.count,
                  .window_s = from.interval_sec,
                  .burst = from.burst,
                  .behavior = from.control_behavior,
                  .wait_ms = from.max_queueing_timeout_ms,
+                 .window_field = "intervalSec",
+                 .burst_field = "burst",
                  .wait_field = "maxQueueingTimeoutMs"},
-                "intervalSec", std::move(rule), maker);
+                std::move(rule), maker);
 }
 
 }  // namespace

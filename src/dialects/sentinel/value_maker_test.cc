@@ -101,7 +101,107 @@ TEST(ValueRulesTest, SharedHotParameters) {
   EXPECT_EQ(rule.on_store_failure, StoreFailurePolicy::kOpen);
 }
 
+// The token server counts by the second, whatever the rule says.
+TEST(ValueRulesTest, SharedHotParametersAreCountedByTheSecond) {
+  for (const std::string type : {"0", "1"}) {
+    const ToRulesResult made =
+        Convert(Kind::kParamFlow,
+                OnR(R"("paramIdx":0,"count":5,"durationInSec":60,"burstCount":3,"controlBehavior":2,
+          "maxQueueingTimeMs":500,"clusterMode":true,"clusterConfig":{"flowId":7,
+          "windowIntervalMs":2000,"fallbackToLocalWhenFail":true,"thresholdType":)" +
+                    type + "}"));
+    const Rule rule = OnlyRule(made);
+    EXPECT_EQ(rule.rate, (Rate{5, seconds(1)}));
+    EXPECT_EQ(rule.algorithm, Algorithm::kTokenBucket);
+    EXPECT_EQ(rule.burst, std::nullopt);
+    EXPECT_EQ(rule.wait, Duration{});
+    EXPECT_NE(Told(made.differences, "clusterMode").find("whatever durationInSec"),
+              std::string::npos);
+    EXPECT_NE(Told(made.differences, "clusterConfig.windowIntervalMs"), "");
+    const std::string fallback = Told(made.differences, "clusterConfig.fallbackToLocalWhenFail");
+    EXPECT_EQ(fallback.empty(), type == "0");
+  }
+  const ToRulesResult plain =
+      Convert(Kind::kParamFlow,
+              OnR(R"("paramIdx":0,"count":5,"clusterMode":true,"clusterConfig":{"flowId":7})"));
+  EXPECT_EQ(Told(plain.differences, "clusterMode"), "");
+}
+
+TEST(ValueRulesTest, ItemsThatCannotBeNamedAreLeftAway) {
+  const ToRulesResult made =
+      Convert(Kind::kParamFlow, OnR(R"("paramIdx":0,"count":5,"paramFlowItemList":[
+          {"object":"","count":1,"classType":""},{"object":"a*","count":2,"classType":""},
+          {"object":")" + std::string(129, 'x') +
+                                    R"(","count":3,"classType":""}])"));
+  EXPECT_EQ(OnlyRule(made).overrides, (std::vector<Override>{{"a*", {2, seconds(1)}, {}}}));
+  EXPECT_NE(Told(made.differences, "paramFlowItemList[0].object"), "");
+  EXPECT_NE(Told(made.differences, "paramFlowItemList[2].object"), "");
+}
+
+// Exceptions of a bound are exact; a list of values would take the '*' for any end.
+TEST(ValueRulesTest, AListOfValuesTakesNoWildcardFromAnItem) {
+  const ToRulesResult none = Convert(Kind::kParamFlow, OnR(R"("paramIdx":0,"grade":0,"count":5,
+      "paramFlowItemList":[{"object":"a*","count":0,"classType":""},
+                           {"object":"b*","count":9,"classType":""}])"));
+  EXPECT_EQ(OnlyRule(none).concurrency, 5);
+  EXPECT_EQ(OnlyRule(none).overrides, (std::vector<Override>{{"b*", {9, {}}, {}}}));
+  EXPECT_EQ(Told(none.differences, "paramFlowItemList"),
+            "takes \"a*\" as it is written; cannot list it, and gives it the count of all others");
+  const ToRulesResult some = Convert(Kind::kParamFlow, OnR(R"("paramIdx":0,"grade":0,"count":0,
+      "paramFlowItemList":[{"object":"a*","count":5,"classType":""}])"));
+  EXPECT_EQ(OnlyRule(some).rate.limit, 0);
+  EXPECT_TRUE(OnlyRule(some).on.except.empty());
+}
+
+TEST(ValueRulesTest, ABurstThatFillsTooSlowlyIsCut) {
+  const ToRulesResult made = Convert(
+      Kind::kParamFlow, OnR(R"("paramIdx":0,"count":1,"durationInSec":86400,"burstCount":30000)"));
+  EXPECT_EQ(OnlyRule(made).burst, 26'687);
+  EXPECT_EQ(Told(made.differences, "burstCount"), "takes any number; 26687 at most");
+}
+
+TEST(ValueRulesTest, CountsAboveTheMostAreTold) {
+  const ToRulesResult made =
+      Convert(Kind::kParamFlow, OnR(R"("paramIdx":0,"count":1e12,"paramFlowItemList":[
+          {"object":"x","count":2000000000,"classType":""}])"));
+  EXPECT_EQ(Told(made.differences, "paramFlowItemList"), "takes any number; 1000000000 at most");
+  EXPECT_NE(Told(made.differences, "count").find("1000000000 at most"), std::string::npos);
+}
+
 // --- gateway
+
+TEST(ValueRulesTest, GatewayConcurrencyOfNoneLetsRequestsWithoutTheValuePass) {
+  const Rule rule =
+      GatewayOf(R"("grade":0,"count":0.5,"paramItem":{"parseStrategy":2,"fieldName":"X-Id"})");
+  EXPECT_EQ(rule.rate.limit, 0);
+  EXPECT_EQ(rule.on.only, (std::vector<ValuesOf>{{"header-X-Id", {"*"}}}));
+  const Rule exact = GatewayOf(R"("grade":0,"count":0,
+      "paramItem":{"parseStrategy":2,"fieldName":"X-Id","pattern":"7"})");
+  EXPECT_EQ(exact.on.only, (std::vector<ValuesOf>{{"header-X-Id", {"7"}}}));
+  EXPECT_TRUE(GatewayOf(R"("grade":0,"count":0)").on.only.empty());
+}
+
+TEST(ValueRulesTest, GatewayPatternsThatNoListCanNameAreLeftOut) {
+  const auto made = [](std::string_view item) {
+    return Convert(Kind::kGatewayFlow,
+                   OnR(R"("count":5,"paramItem":{"parseStrategy":)" + std::string(item) + "}"));
+  };
+  for (const char* item :
+       {R"(1,"pattern":"go*")", R"(1,"pattern":"1*2")", R"(0,"pattern":"10.0.*")",
+        R"(0,"pattern":"10.0.0.0/8")", R"(0,"pattern":"office")"}) {
+    EXPECT_TRUE(made(item).rules.rules.empty()) << item;
+    EXPECT_EQ(Told(made(item).differences, "paramItem.pattern").substr(0, 10), "left out: ");
+  }
+  EXPECT_EQ(OnlyRule(made(R"(0,"pattern":"10.0.0.1")")).on.only,
+            (std::vector<ValuesOf>{{"ip", {"10.0.0.1"}}}));
+}
+
+TEST(ValueRulesTest, AGroupWithoutARuleIsTold) {
+  const ToRulesResult made = Convert(
+      Kind::kApiDefinition, R"([{"apiName":"shop","predicateItems":[{"pattern":"/cart"}]}])");
+  EXPECT_TRUE(made.rules.rules.empty());
+  EXPECT_NE(Told(made.differences, "apiName"), "");
+}
 
 TEST(ValueRulesTest, GatewayFlowByItsParameter) {
   EXPECT_TRUE(GatewayOf(R"("count":5,"intervalSec":2,"burst":1)").by.empty());
@@ -164,6 +264,7 @@ TEST(ValueRulesTest, GatewayFlowOfAnApiGroup) {
   EXPECT_NE(told.find("by the pattern \"/x.*\""), std::string::npos);
   EXPECT_NE(told.find("knows the path of this route"), std::string::npos);
   EXPECT_NE(told.find("knows the paths of this API group"), std::string::npos);
+  EXPECT_EQ(Told(made.differences, "apiName"), "");
 }
 
 }  // namespace
