@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dialects/sentinel/rule_text.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -36,10 +37,16 @@ Result<ParsedRules> ParseRuleList(std::string_view json, std::string_view file_n
   FG_ASSIGN_OR_RETURN(ReadList read, ReadRules(json, file_name));
   ToRulesResult made = ToRules(read.rules, file_name);
   ParsedRules parsed{std::move(made.rules), std::move(read.warnings)};
+  // Resources without their protection come first, and are all told.
+  const auto rest =
+      std::stable_partition(made.differences.begin(), made.differences.end(),
+                            [](const Difference& difference) { return difference.left_out; });
+  for (auto one = made.differences.begin(); one != rest; ++one)
+    parsed.warnings.push_back(LineOf(*one));
   size_t untold = 0;
-  for (const Difference& difference : made.differences) {
+  for (auto one = rest; one != made.differences.end(); ++one) {
     if (parsed.warnings.size() < base::kTextFaultsMax) {
-      parsed.warnings.push_back(LineOf(difference));
+      parsed.warnings.push_back(LineOf(*one));
     } else {
       ++untold;
     }

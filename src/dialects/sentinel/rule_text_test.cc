@@ -56,5 +56,23 @@ TEST(RuleTextTest, OfManyDifferencesTheRestIsCounted) {
   EXPECT_NE(parsed->warnings.back().find("and 20 more differences"), std::string::npos);
 }
 
+TEST(RuleTextTest, RulesThatAreLeftOutComeFirstAndAreAllTold) {
+  std::string json = "[";
+  constexpr size_t kRules = base::kTextFaultsMax + 20;
+  for (size_t i = 0; i < kRules; ++i)
+    json += R"({"resource":"a","count":0.5,"maxQueueingTimeMs":)" + std::to_string(i + 1) + "},";
+  for (size_t i = 0; i < kRules; ++i) {
+    json += std::string(i > 0 ? "," : "") + R"({"resource":"r","count":5,"grade":0,"strategy":1,)" +
+            R"("warmUpPeriodSec":)" + std::to_string(i + 1) + "}";
+  }
+  const auto parsed = ParseRules(json + "]", "flow-rules.json");
+  ASSERT_TRUE(parsed.ok()) << parsed.error().message;
+  ASSERT_EQ(parsed->warnings.size(), kRules + 1);
+  for (size_t i = 0; i < kRules; ++i)
+    EXPECT_NE(parsed->warnings[i].find("the rule is left out"), std::string::npos);
+  EXPECT_NE(parsed->warnings.back().find("and 120 more differences"), std::string::npos)
+      << parsed->warnings.back();
+}
+
 }  // namespace
 }  // namespace flowguard::dialects::sentinel
