@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dialects/sentinel/from_parts.h"
 
+#include <algorithm>
+#include <set>
 #include <string_view>
 
 #include "dialects/sentinel/to_rules.h"
+#include "text/node.h"
 
 namespace flowguard::dialects::sentinel {
+
+using text::Quote;
 
 std::optional<GatewayParamFlowItem> GatewayItem(const RuleSet& set, const std::string& name) {
   std::string source = name;
@@ -47,6 +52,95 @@ const std::vector<std::string>* ValuesUnder(const std::vector<ValuesOf>& lists,
     if (list.dimension == dimension) return &list.values;
   }
   return nullptr;
+}
+
+void NoteFields(const RuleAt& at, const Rule& rule, Differences& report) {
+  if (rule.refuse != Refuse{} || rule.degrade != Degrade{}) {
+    report.Note(at, rule.degrade.enabled ? "degrade" : "refuse",
+                "answers as its adapter or the program does", "as the rule says");
+  }
+  if (rule.cost != Cost{}) {
+    report.Note(at, "cost", "takes what the call says, or 1, and settles nothing afterwards",
+                "takes what the rule reserves, and settles");
+  }
+  if (rule.count_refused)
+    report.Note(at, "count_refused", "counts no refused calls", "counts them too");
+}
+
+namespace {
+
+void NoteMissing(const RuleAt& at, const Rule& rule, const std::string& name,
+                 const DimensionSpec& spec, Differences& report) {
+  const std::string field = "dimensions." + name + ".missing";
+  const std::string passes = "lets calls without the value pass";
+  const bool by = std::find(rule.by.begin(), rule.by.end(), name) != rule.by.end();
+  if (spec.missing == MissingPolicy::kRefuse) {
+    report.Note(at, field, passes, "refuses them");
+  } else if (spec.missing == MissingPolicy::kShare && !spec.missing_value.empty()) {
+    const bool same = name == kContextDimension && spec.missing_value == kDefaultContext;
+    if (!same) report.Note(at, field, passes, "takes " + Quote(spec.missing_value) + " for it");
+  } else if (spec.missing == MissingPolicy::kShare && ValuesUnder(rule.allow, name) != nullptr) {
+    report.Note(at, field, passes, "refuses those, which are on no allow list");
+  } else if (spec.missing == MissingPolicy::kShare && by &&
+             ValuesUnder(rule.on.only, name) == nullptr) {
+    report.Note(at, field, passes, "counts them together");
+  }
+}
+
+}  // namespace
+
+void NoteDimensions(const RuleAt& at, const Rule& rule, const RuleSet& set, Differences& report) {
+  std::set<std::string_view> names(rule.by.begin(), rule.by.end());
+  for (const auto* lists : {&rule.on.only, &rule.on.except, &rule.allow, &rule.deny}) {
+    for (const ValuesOf& list : *lists)
+      names.insert(list.dimension);
+  }
+  for (const std::string_view name : names) {
+    if (name == "resource") continue;
+    DimensionSpec spec;
+    const auto found = std::find_if(set.dimensions.begin(), set.dimensions.end(),
+                                    [name](const DimensionSpec& one) { return one.name == name; });
+    if (found != set.dimensions.end()) spec = *found;
+    const bool always = name == "ip" || spec.source == "ip";  // of every request
+    if (!always) NoteMissing(at, rule, std::string(name), spec, report);
+    const std::string field = "dimensions." + std::string(name);
+    if (spec.trim)
+      report.Note(at, field + ".trim", "compares values as they are sent", "without spaces");
+    if (spec.lower)
+      report.Note(at, field + ".lower", "compares values as they are sent", "in lower case");
+  }
+}
+
+void NoteOthers(const RuleAt& at, const Rule& rule, const RuleSet& set, Differences& report) {
+  std::set<std::string_view> named;
+  for (const Rule& one : set.rules) {
+    const bool same = one.on.resource == rule.on.resource &&
+                      one.on.resource_regex == rule.on.resource_regex &&
+                      one.on.route == rule.on.route;
+    if (!same || !CountsUnits(one.kind) || !one.enabled || one.shadow) continue;
+    const auto* only = ValuesUnder(one.on.only, kOriginDimension);
+    if (only != nullptr && only->size() == 1 && only->front().find('*') == std::string::npos)
+      named.insert(only->front());
+  }
+  std::set<std::string_view> excepted;
+  const auto* except = ValuesUnder(rule.on.except, kOriginDimension);
+  if (except != nullptr) excepted.insert(except->begin(), except->end());
+  if (named == excepted) return;
+  report.Note(at, "on.except",
+              "leaves out the origins that have a flow rule of their own for the resource",
+              "leaves out those that are listed");
+}
+
+void NoteAlgorithm(const RuleAt& at, const Rule& rule, Differences& report) {
+  const bool exact =
+      rule.algorithm == Algorithm::kSlidingLog || rule.algorithm == Algorithm::kSlidingBuckets;
+  if (!exact) {
+    report.Note(at, "algorithm", "counts in two halves of a second", "counts by another algorithm");
+  }
+  if (rule.burst && *rule.burst != rule.rate.limit)
+    report.Note(at, "limit", "has no burst in flow rules", "has one");
+  if (rule.wait > Duration{})
+    report.Note(at, "wait", "queues at an even rate only", "lets calls wait");
 }
 
 }  // namespace flowguard::dialects::sentinel

@@ -43,7 +43,11 @@ double PerSecond(const Rate& rate) {
 
 class Converter {
  public:
-  explicit Converter(const RuleSet& set) : set_(set) {}
+  explicit Converter(const RuleSet& set) : set_(set) {
+    if (set.match == MatchMode::kAll) return;
+    report_.Note({{}, "all rules"}, "match", "asks every rule of a resource",
+                 "asks the most specific ones of each kind alone");
+  }
 
   void Add(const Rule& rule) {
     const RuleAt at{rule.origin, "rule " + Quote(rule.name)};
@@ -55,7 +59,8 @@ class Converter {
       return report_.LeaveOut(at, "shadow", "has no rules that decide and do not refuse",
                               "counts by this one only");
     }
-    NoteFields(at, rule);
+    NoteFields(at, rule, report_);
+    NoteDimensions(at, rule, set_, report_);
     switch (rule.kind) {
       case RuleKind::kLimit:
       case RuleKind::kConcurrency:
@@ -88,20 +93,6 @@ class Converter {
   template <typename One>
   static void Put(std::vector<Listed<One>>& list, One rule) {
     list.push_back({std::move(rule), list.size(), {}});
-  }
-
-  // What no rule of Sentinel's has.
-  void NoteFields(const RuleAt& at, const Rule& rule) {
-    if (rule.refuse != Refuse{} || rule.degrade != Degrade{}) {
-      report_.Note(at, rule.degrade.enabled ? "degrade" : "refuse",
-                   "answers as its adapter or the program does", "as the rule says");
-    }
-    if (rule.cost != Cost{}) {
-      report_.Note(at, "cost", "takes what the call says, or 1, and settles nothing afterwards",
-                   "takes what the rule reserves, and settles");
-    }
-    if (rule.count_refused)
-      report_.Note(at, "count_refused", "counts no refused calls", "counts them too");
   }
 
   struct Resource {
@@ -184,12 +175,10 @@ class Converter {
     if (only == nullptr && except == nullptr && !origins_apart) return true;
     const bool one = only != nullptr && only->size() == 1;
     const bool any = one && only->front() == "*";
-    const bool queue =
-        rule.kind == RuleKind::kLimit &&
-        (rule.algorithm == Algorithm::kLeakyBucket || rule.algorithm == Algorithm::kWarmUp);
     const bool chain = ValuesUnder(rule.on.only, kContextDimension) != nullptr;
-    if (any && (origins_apart || queue || chain || !rule.relate_to.empty())) {
+    if (any && (origins_apart || IsQueue(rule) || chain || !rule.relate_to.empty())) {
       flow.limit_app = kLimitAppOther;
+      NoteOthers(at, rule, set_, report_);
       return true;
     }
     const bool word =
@@ -204,8 +193,18 @@ class Converter {
     return true;
   }
 
+  static bool IsQueue(const Rule& rule) {
+    return rule.kind == RuleKind::kLimit &&
+           (rule.algorithm == Algorithm::kLeakyBucket || rule.algorithm == Algorithm::kWarmUp);
+  }
+
   bool SetStrategy(const RuleAt& at, const Rule& rule, FlowRule& flow) {
     if (!rule.relate_to.empty()) {
+      if (IsQueue(rule)) {
+        report_.LeaveOut(at, "relate_to", "queues the calls of the resource itself",
+                         "refuses them while the other resource has used the queue up");
+        return false;
+      }
       flow.strategy = kStrategyRelate;
       flow.ref_resource = rule.relate_to;
     }
@@ -214,6 +213,11 @@ class Converter {
     if (context == nullptr && !excepted) return true;
     if (excepted || context->size() != 1 || flow.strategy == kStrategyRelate) {
       report_.LeaveOut(at, "on.only", "takes one context for a call chain", "takes lists");
+      return false;
+    }
+    if (context->front().find('*') != std::string::npos) {
+      report_.LeaveOut(at, "on.only", "takes the name of a context as it is written",
+                       "takes '*' for any end");
       return false;
     }
     flow.strategy = kStrategyChain;
@@ -242,8 +246,22 @@ class Converter {
       return report_.LeaveOut(at, "on.resource_regex", "has no warm-up or queue with a pattern",
                               "has");
     }
-    if (rule.scope == Scope::kShared) SetCluster(at, rule, flow);
+    if (rule.scope == Scope::kShared) {
+      if (!FitsTokenServer(flow)) {
+        return report_.LeaveOut(at, "scope",
+                                "counts all calls of one resource by the second at its token "
+                                "server, and nothing else there",
+                                "counts this rule in the store of shared limits");
+      }
+      SetCluster(at, rule, flow);
+    }
     Put(flow_, std::move(flow));
+  }
+
+  // The token server looks at none of these, and a pattern makes the rule invalid.
+  static bool FitsTokenServer(const FlowRule& flow) {
+    return flow.grade == kGradeQps && !flow.regex && flow.limit_app == kLimitAppDefault &&
+           flow.strategy == kStrategyDirect && flow.control_behavior == kBehaviorReject;
   }
 
   bool SetRate(const RuleAt& at, const Rule& rule, FlowRule& flow) {
@@ -258,7 +276,8 @@ class Converter {
       }
       return true;
     }
-    if (!second) {
+    // Queues space calls out at any rate.
+    if (!second && rule.algorithm != Algorithm::kWarmUp) {
       report_.LeaveOut(at, "limit", "counts by the second",
                        "has windows of any length; this one has another");
       return false;
@@ -268,27 +287,18 @@ class Converter {
       flow.control_behavior = queue ? kBehaviorWarmUpQueue : kBehaviorWarmUp;
       flow.warm_up_period_sec = Int(RoundedUp<seconds>(rule.warm_up));
       if (queue) flow.max_queueing_time_ms = WaitMs(at, rule);
+      if (!queue && rule.rate.limit > 0 && rule.rate.limit < Rule{}.cold_factor) {
+        report_.Note(at, "limit", "never admits a call while cold, and never warms up",
+                     "admits one in each second at least");
+      }
       if (rule.cold_factor != Rule{}.cold_factor) {
         report_.Note(at, "cold_factor", "has one cold factor for the whole process",
                      "has one for each rule: " + std::to_string(rule.cold_factor));
       }
       return true;
     }
-    NoteAlgorithm(at, rule);
+    NoteAlgorithm(at, rule, report_);
     return true;
-  }
-
-  void NoteAlgorithm(const RuleAt& at, const Rule& rule) {
-    const bool exact =
-        rule.algorithm == Algorithm::kSlidingLog || rule.algorithm == Algorithm::kSlidingBuckets;
-    if (!exact) {
-      report_.Note(at, "algorithm", "counts in two halves of a second",
-                   "counts by another algorithm");
-    }
-    if (rule.burst && *rule.burst != rule.rate.limit)
-      report_.Note(at, "limit", "has no burst in flow rules", "has one");
-    if (rule.wait > Duration{})
-      report_.Note(at, "wait", "queues at an even rate only", "lets calls wait");
   }
 
   int32_t WaitMs(const RuleAt& at, const Rule& rule) {
@@ -368,6 +378,12 @@ class Converter {
     for (const Override& one : rule.overrides) {
       if (rule.kind == RuleKind::kLimit && one.rate.window != rule.rate.window)
         report_.Note(at, "overrides", "has one window for all values",
+                     "has another for " + Quote(one.value));
+      if (one.rate.limit > kIntMax)
+        report_.Note(at, "overrides", "has counts of values up to " + std::to_string(kIntMax),
+                     "has " + std::to_string(one.rate.limit) + " for " + Quote(one.value));
+      if (one.burst && *one.burst != one.rate.limit + param.burst_count)
+        report_.Note(at, "overrides", "adds one burst to the counts of all values",
                      "has another for " + Quote(one.value));
       param.param_flow_item_list.push_back({"java.lang.String", Int(one.rate.limit), one.value});
     }
@@ -526,6 +542,10 @@ class Converter {
   }
 
   void AddSystem(const RuleAt& at, const Rule& rule) {
+    if (rule.on != Target{}) {
+      return report_.LeaveOut(at, "on", "has such rules for the whole process only",
+                              "looks at the requests that the rule meets");
+    }
     SystemRule system;
     const flowguard::SystemRule& from = rule.system;
     if (from.load) system.highest_system_load = *from.load;

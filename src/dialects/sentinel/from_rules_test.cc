@@ -85,6 +85,8 @@ INSTANTIATE_TEST_SUITE_P(Kinds, ThereAndBack,
             {"resource":"f","count":2.5,"controlBehavior":2},
             {"resource":"g","count":10,"controlBehavior":3,"warmUpPeriodSec":5,
              "maxQueueingTimeMs":9},
+            {"resource":"g","count":2.5,"controlBehavior":3,"warmUpPeriodSec":5},
+            {"resource":"g","count":0.5,"controlBehavior":3,"warmUpPeriodSec":5},
             {"resource":"h","count":0},
             {"resource":"i","count":1,"limitApp":"app1"},
             {"resource":"i","count":2,"limitApp":"other"},
@@ -188,6 +190,137 @@ TEST(FromRulesTest, ASharedLimitIsOfATokenServer) {
   EXPECT_NE(Told(made.differences, "on_store_failure"), "");
 }
 
+// Its token server counts the calls of a resource by the second, and looks at nothing else.
+TEST(FromRulesTest, OtherSharedRulesAreOfNoTokenServer) {
+  Rule rule = Limit("r", 1);
+  rule.scope = Scope::kShared;
+  const Rule plain = rule;
+  rule.on.only = {{"origin", {"app1"}}};
+  ExpectLeftOut(rule, "scope");
+
+  rule = plain;
+  rule.on.only = {{"context", {"web"}}};
+  ExpectLeftOut(rule, "scope");
+
+  rule = plain;
+  rule.algorithm = Algorithm::kLeakyBucket;
+  ExpectLeftOut(rule, "scope");
+
+  rule = plain;
+  rule.on.resource = "order:*";
+  rule.by = {"resource"};
+  ExpectLeftOut(rule, "scope");
+
+  rule = plain;
+  rule.kind = RuleKind::kConcurrency;
+  rule.rate = {};
+  rule.algorithm = Rule{}.algorithm;
+  rule.concurrency = 5;
+  ExpectLeftOut(rule, "scope");
+}
+
+TEST(FromRulesTest, ASystemRuleOfSomeRequestsIsLeftOut) {
+  Rule rule;
+  rule.name = "n";
+  rule.kind = RuleKind::kSystem;
+  rule.system.qps = 10;
+  EXPECT_EQ(Only<SystemRule>(Back(rule)).qps, 10);
+  rule.on.resource = "report";
+  ExpectLeftOut(rule, "on");
+}
+
+TEST(FromRulesTest, WhatDimensionsSayIsTold) {
+  Rule rule = Limit("r", 1, Algorithm::kTokenBucket);
+  rule.by = {"arg0"};
+  const auto told = [](const FromRulesResult& made, const char* member) {
+    return Told(made.differences, std::string("dimensions.arg0.") + member);
+  };
+  EXPECT_EQ(told(Back(rule), "missing"), "lets calls without the value pass; counts them together");
+
+  DimensionSpec spec;
+  spec.name = "arg0";
+  spec.missing = MissingPolicy::kSkip;
+  const FromRulesResult skips = Back(rule, {spec});
+  EXPECT_EQ(told(skips, "missing") + told(skips, "trim") + told(skips, "lower"), "");
+
+  spec.missing = MissingPolicy::kRefuse;
+  spec.trim = true;
+  spec.lower = true;
+  const FromRulesResult refuses = Back(rule, {spec});
+  EXPECT_EQ(told(refuses, "missing"), "lets calls without the value pass; refuses them");
+  EXPECT_EQ(told(refuses, "trim"), "compares values as they are sent; without spaces");
+  EXPECT_EQ(told(refuses, "lower"), "compares values as they are sent; in lower case");
+
+  spec = {};
+  spec.name = "arg0";
+  spec.missing_value = "none";
+  EXPECT_EQ(told(Back(rule, {spec}), "missing"),
+            "lets calls without the value pass; takes \"none\" for it");
+
+  rule.by = {"ip"};
+  EXPECT_EQ(Told(Back(rule).differences, "dimensions.ip.missing"), "") << "every request has one";
+}
+
+TEST(FromRulesTest, AnAllowListOfOriginsTellsWhoNamesNone) {
+  Rule rule;
+  rule.name = "n";
+  rule.kind = RuleKind::kAccess;
+  rule.on.resource = "r";
+  rule.allow = {{"origin", {"a"}}};
+  EXPECT_EQ(Told(Back(rule).differences, "dimensions.origin.missing"),
+            "lets calls without the value pass; refuses those, which are on no allow list");
+  std::swap(rule.allow, rule.deny);
+  EXPECT_EQ(Told(Back(rule).differences, "dimensions.origin.missing"), "");
+}
+
+TEST(FromRulesTest, TheMostSpecificRulesAloneAreTold) {
+  RuleSet set;
+  set.rules.push_back(Limit("r", 1));
+  EXPECT_EQ(Told(FromRules(set).differences, "match"), "");
+  set.match = MatchMode::kMostSpecific;
+  EXPECT_EQ(Told(FromRules(set).differences, "match"),
+            "asks every rule of a resource; asks the most specific ones of each kind alone");
+}
+
+TEST(FromRulesTest, OtherOriginsAreThoseThatNoRuleNames) {
+  Rule others = Limit("r", 1);
+  others.on.only = {{"origin", {"*"}}};
+  others.on.except = {{"origin", {"vip"}}};
+  others.by = {"origin"};
+  const FromRulesResult alone = Back(others);
+  EXPECT_EQ(Only<FlowRule>(alone).limit_app, "other");
+  EXPECT_EQ(Told(alone.differences, "on.except"),
+            "leaves out the origins that have a flow rule of their own for the resource; leaves "
+            "out those that are listed");
+
+  Rule vip = Limit("r", 9);
+  vip.on.only = {{"origin", {"vip"}}};
+  RuleSet set;
+  set.rules = {others, vip};
+  EXPECT_EQ(Told(FromRules(set).differences, "on.except"), "");
+}
+
+TEST(FromRulesTest, AWarmUpBelowTheColdFactorIsTold) {
+  Rule rule = Limit("r", 2, Algorithm::kWarmUpWindow);
+  rule.warm_up = seconds(10);
+  EXPECT_EQ(Told(Back(rule).differences, "limit"),
+            "never admits a call while cold, and never warms up; admits one in each second at "
+            "least");
+  rule.rate.limit = 3;
+  EXPECT_EQ(Told(Back(rule).differences, "limit"), "");
+}
+
+TEST(FromRulesTest, WhatIsCutIsTold) {
+  Rule rule = Limit("r", 1, Algorithm::kTokenBucket);
+  rule.by = {"arg0"};
+  rule.overrides = {{"x", {3'000'000'000, seconds(1)}, 4'000'000'000}};
+  EXPECT_EQ(Told(Back(rule).differences, "overrides"),
+            "has counts of values up to 2147483647; has 3000000000 for \"x\"\n"
+            "adds one burst to the counts of all values; has another for \"x\"\n"
+            "compares texts with texts only, as they are written here; compares every value as "
+            "text");
+}
+
 TEST(FromRulesTest, WhatSentinelCannotSayIsLeftOut) {
   Rule rule = Limit("r", 1);
   rule.enabled = false;
@@ -215,6 +348,14 @@ TEST(FromRulesTest, WhatSentinelCannotSayIsLeftOut) {
   rule = Limit("r", 1);
   rule.on.only = {{"origin", {"a", "b"}}};
   ExpectLeftOut(rule, "on.only");
+
+  rule = Limit("r", 1);
+  rule.on.only = {{"context", {"web*"}}};
+  ExpectLeftOut(rule, "on.only");
+
+  rule = Limit("r", 1, Algorithm::kLeakyBucket);
+  rule.relate_to = "pay";
+  ExpectLeftOut(rule, "relate_to");
 
   rule = Limit("r", 1);
   rule.on.except = {{"tenant", {"a"}}};
