@@ -146,7 +146,7 @@ class ValidateTest(harness.Case):
                                              "rules: rules.yaml\n")
         code, _, err = run_once("validate", config)
         self.assertEqual(code, 1)
-        self.assertIn("rules.yaml:3:5", err)
+        self.assertIn("rules.yaml:3:12: name: ", err)
 
     def test_a_broken_configuration_is_read_as_one(self):
         for text in ("admin: {listen: x}\nadmin: {listen: y}\nrules: rules.yaml\n",
@@ -224,6 +224,14 @@ class ConvertTest(harness.Case):
         code, out, err = run_once("convert", "--to", "flowguard", "--drop-invalid", flow)
         self.assertEqual(code, 0, err)
         self.assertNotIn("order:pay", out)
+
+    def test_rules_that_cannot_be_loaded_are_not_converted_either_way(self):
+        rules = self.write("rules.yaml", "rules: [{name: a, on: {resource: r}, limit: 200001/s, "
+                                         "algorithm: sliding_log}]\n")
+        for form in ("flowguard", "sentinel"):
+            code, out, err = run_once("convert", "--to", form, rules)
+            self.assertEqual((code, out), (1, ""), form)
+            self.assertIn("rules.yaml:1:9: rule \"a\": limit: found 200001", err)
 
     def test_the_kind_can_be_said(self):
         path = self.write("rules.json", '[{"resource": "r", "count": 3}]')
@@ -481,7 +489,7 @@ class RunTest(harness.Case):
         path = self.write("rules.yaml", BAD)
         code, out, err = run_once("run", "--rules", path, "--decisions", "127.0.0.1:0")
         self.assertEqual((code, out), (1, ""))
-        self.assertIn("rules.yaml:3:5", err)
+        self.assertIn("rules.yaml:3:12: name: ", err)
 
     def test_an_address_that_cannot_be_bound_ends_with_1_and_its_name(self):
         code, _, err = run_once("run", "--decisions", "192.0.2.1:1")

@@ -130,6 +130,7 @@ Result<void> ConvertFlowGuard(const Input& input, const ConvertFlags& flags, Con
     FG_ASSIGN_OR_RETURN(converted.text, WriteFlowGuard(parsed.rules));
     return {};
   }
+  FG_RETURN_IF_ERROR(rules::Compile(parsed.rules, {.remote_allowed = true}));
   const sentinel::FromRulesResult made = sentinel::FromRules(parsed.rules);
   Report(made.differences, converted);
   FG_ASSIGN_OR_RETURN(converted.text, WriteChosen(made.lists, flags, converted));
