@@ -120,6 +120,7 @@ void MakeAccess(const RuleAt& at, const AuthorityRule& from, RuleMaker& maker) {
   Rule rule = maker.Begin(at, "authority/" + from.resource, from.resource, from.regex);
   rule.kind = RuleKind::kAccess;
   AccessList list{maker.Origin(), {}};
+  bool unlisted = false;
   std::string_view rest = from.limit_app;
   while (!rest.empty()) {
     const std::string_view origin = rest.substr(0, rest.find(','));
@@ -129,6 +130,7 @@ void MakeAccess(const RuleAt& at, const AuthorityRule& from, RuleMaker& maker) {
     if (!IsPlainValue(head) && !head.empty()) {
       maker.report.Note(at, "limitApp", "takes " + Quote(origin) + " as it is written",
                         "cannot name it in a list, and knows it for none of them");
+      unlisted = true;
       continue;
     }
     if (origin.back() == '*') {
@@ -138,6 +140,10 @@ void MakeAccess(const RuleAt& at, const AuthorityRule& from, RuleMaker& maker) {
     list.values.emplace_back(origin);
   }
   const bool allow = from.strategy == kAuthorityAllow;
+  if (list.values.empty() && unlisted) {
+    return maker.report.LeaveOut(at, "limitApp", "takes names as they are written",
+                                 std::string(kListedValues));
+  }
   if (list.values.empty()) {
     return maker.report.LeaveOut(at, "limitApp",
                                  allow ? "names no origin, and refuses all" : "refuses none",

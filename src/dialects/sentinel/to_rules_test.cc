@@ -250,6 +250,10 @@ TEST(ToRulesTest, AnOriginThatNoListCanNameIsLeftAway) {
   EXPECT_EQ(OnlyRule(made).deny, (std::vector<AccessList>{{"origin", {"c", "d*"}}}));
   EXPECT_NE(Told(made.differences, "limitApp").find("takes \"a*b\" as it is written; cannot name"),
             std::string::npos);
+  const ToRulesResult alone = Convert(Kind::kAuthority, R"([{"resource":"r","limitApp":"a*b"}])");
+  EXPECT_TRUE(alone.rules.rules.empty());
+  EXPECT_NE(Told(alone.differences, "limitApp").find("left out: takes names as they are written"),
+            std::string::npos);
 }
 
 TEST(ToRulesTest, ChainIsAConditionOnTheContext) {
