@@ -73,16 +73,19 @@ void NoteMissing(const RuleAt& at, const Rule& rule, const std::string& name,
                  const DimensionSpec& spec, Differences& report) {
   const std::string field = "dimensions." + name + ".missing";
   const std::string passes = "lets calls without the value pass";
-  const bool by = std::find(rule.by.begin(), rule.by.end(), name) != rule.by.end();
+  // A condition on the value does not hold without it; nothing is counted then, or refused.
+  const bool counted = std::find(rule.by.begin(), rule.by.end(), name) != rule.by.end() &&
+                       ValuesUnder(rule.on.only, name) == nullptr;
+  const bool allowed = ValuesUnder(rule.allow, name) != nullptr;
   if (spec.missing == MissingPolicy::kRefuse) {
-    report.Note(at, field, passes, "refuses them");
+    if (counted || allowed || ValuesUnder(rule.deny, name) != nullptr)
+      report.Note(at, field, passes, "refuses them");
   } else if (spec.missing == MissingPolicy::kShare && !spec.missing_value.empty()) {
     const bool same = name == kContextDimension && spec.missing_value == kDefaultContext;
     if (!same) report.Note(at, field, passes, "takes " + Quote(spec.missing_value) + " for it");
-  } else if (spec.missing == MissingPolicy::kShare && ValuesUnder(rule.allow, name) != nullptr) {
+  } else if (spec.missing == MissingPolicy::kShare && allowed) {
     report.Note(at, field, passes, "refuses those, which are on no allow list");
-  } else if (spec.missing == MissingPolicy::kShare && by &&
-             ValuesUnder(rule.on.only, name) == nullptr) {
+  } else if (spec.missing == MissingPolicy::kShare && counted) {
     report.Note(at, field, passes, "counts them together");
   }
 }

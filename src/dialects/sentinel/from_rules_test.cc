@@ -257,6 +257,14 @@ TEST(FromRulesTest, WhatDimensionsSayIsTold) {
   EXPECT_EQ(told(Back(rule, {spec}), "missing"),
             "lets calls without the value pass; takes \"none\" for it");
 
+  rule = Limit("r", 1);
+  rule.on.only = {{"origin", {"a"}}};
+  spec = {};
+  spec.name = "origin";
+  spec.missing = MissingPolicy::kRefuse;
+  EXPECT_EQ(Told(Back(rule, {spec}).differences, "dimensions.origin.missing"), "")
+      << "a condition does not hold without its value, and refuses nothing";
+
   rule.by = {"ip"};
   EXPECT_EQ(Told(Back(rule).differences, "dimensions.ip.missing"), "") << "every request has one";
 }
