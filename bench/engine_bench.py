@@ -25,8 +25,8 @@ def fetch_sentinel(folder):
     jar = folder / ("-".join(SENTINEL.split(":")[1:]) + ".jar")
     if jar.exists():
         return jar
-    if shutil.which("mvn") is None or shutil.which("javac") is None:
-        missing(f"apt-get install maven default-jdk-headless, or put it at {jar.relative_to(REPO)}")
+    if shutil.which("mvn") is None:
+        missing(f"apt-get install maven, or put it at {jar.relative_to(REPO)}")
     fetched = subprocess.run(
         ["mvn", "-B", "-q", "dependency:copy", f"-Dartifact={SENTINEL}", f"-DoutputDirectory={folder}"],
         cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -38,6 +38,8 @@ def fetch_sentinel(folder):
 def build_sentinel():
     out = BUILD / "sentinel"
     out.mkdir(parents=True, exist_ok=True)
+    if shutil.which("javac") is None or shutil.which("java") is None:
+        missing("it is compiled and run by a JDK: apt-get install default-jdk-headless")
     jar = fetch_sentinel(out)
     source = REPO / "bench" / "peers" / "sentinel" / "SentinelBench.java"
     subprocess.run(["javac", "-cp", str(jar), "-d", str(out), str(source)], check=True)
