@@ -17,7 +17,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Two exports of a tenant at once, then twenty a second; at most three on the whole machine.
+// Two exports of a tenant at once, then twenty a second; at most three in this process.
 flowguard::RuleSet Rules() {
   flowguard::RuleSet set;
   flowguard::Rule rate;

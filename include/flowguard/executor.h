@@ -37,7 +37,8 @@ enum class JobEnd : uint8_t {
   kFailed,   // `run` threw
   kRefused,  // a rule will never let it go: its cost is above what the rule can grant, ...
   kExpired,  // it could not be started within its start_within
-  kDropped,  // Shutdown dropped it before it was started
+  kDropped,  // Shutdown dropped it before it was started; one that rules were just being
+             // asked for, and that they admit, runs
 };
 
 struct JobReport {
@@ -93,15 +94,24 @@ enum class ShutdownMode : uint8_t {
 // were submitted; two of them may run at one time on two threads.  Those of others go past one that
 // has to wait: of all jobs that may go, the one submitted first is asked for first.
 //
-// A job that a rule makes wait holds the units that were booked for it and starts when the
-// wait ends.  One that a rule refuses is asked for again after the rule's retry_after and
-// not before; where a slot is wanting, also when a job of this executor ends.  A job
-// occupies no thread while it waits; asking for one occupies it for as long as Guard::Enter
-// takes, which with shared rules is that of the store.
+// A job that a rule makes wait holds what was booked for it and starts when the wait ends:
+// its units, and its slots of shared concurrency rules, which no other job or process has
+// meanwhile; those of this process it takes when it starts.  One that a rule refuses is asked
+// for again after the rule's retry_after and not before, but for two reasons.  Where a slot is
+// wanting, or a breaker refuses, it is also asked for when a job of this executor ends: the
+// job of the rule that waits longest, then those behind it, until one takes the slot or a
+// few were asked in vain.  And a slot that another process may give back is asked for every
+// second.  A rule that degrades lets a job run at once, and the report's decision says
+// `degraded`; where it degrades with a status, to answer in the call's place, the job runs all
+// the same and no breaker counts it, so such a rule is not for jobs.
+//
+// A job occupies no thread while it waits; asking for one occupies it for as long as
+// Guard::Enter takes, which with shared rules is that of the store.
 //
 // Threads:  every method may be called from any thread at any time, those of jobs and
-//           callbacks included, but for Shutdown and the destructor.  `run` and `done` are
-//           called on a thread of the executor, `done` of dropped jobs by Shutdown.
+//           callbacks included, but for Shutdown and the destructor.  `run` is called on a
+//           thread of the executor; `done` too, but for a job that is dropped also on one
+//           that is in Shutdown or the destructor.
 // Time:     that of the Guard's clock.
 class Executor {
  public:
@@ -111,6 +121,8 @@ class Executor {
   static Result<std::unique_ptr<Executor>> Create(Guard& guard,
                                                   const ExecutorOptions& options = {});
   // Shutdown(kDrop), if there was none.
+  // Requires: not from a job or callback of this executor, and every call of Shutdown has
+  // returned, those that cut another short too.
   ~Executor();
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
@@ -121,9 +133,9 @@ class Executor {
   // after Shutdown.
   Result<void> Submit(Job job);
 
-  // Takes no more jobs, ends those that are queued, and returns when all have ended; jobs
-  // that run are never interrupted.  A drain lasts as long as the rules make it: a second
-  // call, with kDrop, cuts it short.
+  // Takes no more jobs, ends those that are queued, and returns when all have ended and been
+  // told of, whichever call ended them; jobs that run are never interrupted.  A drain lasts
+  // as long as the rules make it: a second call, with kDrop, cuts it short.
   // Requires: not from a job or callback of this executor.
   void Shutdown(ShutdownMode mode);
 

@@ -91,7 +91,8 @@ class [[nodiscard]] Entry {
     void operator()(engine::Attempt* attempt) const noexcept;
   };
   // Begins a call and sleeps out nothing: one that a rule makes wait is waiting(), until
-  // Continue, when its wait is over, takes concurrency.
+  // Continue, when its wait is over, takes concurrency.  Only that of this process: shared
+  // slots are held from the beginning, as a store is asked once.
   Entry(Guard* guard, const Request& request, Duration wait_max, Instant now) noexcept;
   [[nodiscard]] bool waiting() const noexcept;
   void Continue(Instant now) noexcept;

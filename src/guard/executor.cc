@@ -34,6 +34,9 @@ using JobPtr = JobQueue::JobPtr;
 
 // When a rule that refuses cannot say for how long.
 constexpr Duration kRetryUntold = std::chrono::milliseconds(100);
+// Of a job that lacks a slot.  A store says when the first slot runs out that nobody gives
+// back; one is given back at any time, and other processes do not tell of it.
+constexpr Duration kSlotRetryMax = std::chrono::seconds(1);
 // Of one sleep; whoever wakes sleeps again.
 constexpr Duration kSleepMax = std::chrono::minutes(10);
 
@@ -150,6 +153,7 @@ struct Executor::Impl {
   ExecutorCounters counters FG_GUARDED_BY(mutex);  // `queued` is the queue's size
   bool closed FG_GUARDED_BY(mutex) = false;
   bool dropping FG_GUARDED_BY(mutex) = false;
+  size_t telling FG_GUARDED_BY(mutex) = 0;  // calls of DropAll that tell of what they took
 };
 
 // --- the threads
@@ -163,8 +167,12 @@ void Executor::Impl::Work() noexcept {
     if (late != nullptr) {
       ++counters.expired;
       WakeOthers();
-    } else if (ready == nullptr) {
-      const bool done = closed && queue.size() == 0;
+    } else if (ready != nullptr) {
+      // Asking may take its time, and the end of a job may have made several lanes ready.
+      if (queue.HasReady()) wake.notify_one();
+    } else {
+      // A drain returns when its threads have: not before all jobs have been told of.
+      const bool done = closed && queue.size() == 0 && telling == 0;
       if (!done) Sleep(queue.NextDue(now), now);
       mutex.Unlock();
       if (done) return;
@@ -224,17 +232,20 @@ void Executor::Impl::Advance(JobPtr job, Instant now) {
       const base::MutexLock lock(mutex);
       ++counters.asked;
       ++counters.refused;
-      queue.Release(*job);
+      queue.Release(*job, /*started=*/false);
       WakeOthers();
     }
     End(*job, JobEnd::kRefused, now - job->submitted, nullptr);
   } else {
-    const Duration retry =
-        decision.retry_after > Duration::zero() ? decision.retry_after : kRetryUntold;
+    const bool slot = decision.reason == Reason::kConcurrency;
+    Duration retry = decision.retry_after > Duration::zero() ? decision.retry_after : kRetryUntold;
+    if (slot) retry = std::min(retry, kSlotRetryMax);
     // A store may have taken its time to answer.
     const Instant answered = guard.Now();
     const Instant until = retry < Instant::max() - answered ? answered + retry : Instant::max();
-    Hold(std::move(job), until, decision.reason == Reason::kConcurrency ? decision.rule : nullptr);
+    // The end of a probe may close a breaker long before that.
+    const bool by_end = slot || decision.reason == Reason::kBreaker;
+    Hold(std::move(job), until, by_end ? decision.rule : nullptr);
   }
 }
 
@@ -247,7 +258,7 @@ void Executor::Impl::Hold(JobPtr job, Instant until, const RuleInfo* slot_of) {
       return;
     }
     ++counters.dropped;
-    queue.Release(*job);
+    queue.Release(*job, /*started=*/false);
     WakeOthers();
   }
   job->entry = Entry();
@@ -259,7 +270,7 @@ void Executor::Impl::Run(JobPtr job, Entry entry, Instant now) {
     const base::MutexLock lock(mutex);
     ++counters.asked;
     ++counters.running;
-    queue.Release(*job);
+    queue.Release(*job, /*started=*/true);
     WakeOthers();
   }
   std::exception_ptr exception;
@@ -302,13 +313,16 @@ void Executor::Impl::DropAll() {
     const base::MutexLock lock(mutex);
     jobs = queue.TakeAll();
     counters.dropped += jobs.size();
-    WakeOthers();
+    ++telling;
   }
   const Instant now = guard.Now();
   for (const JobPtr& job : jobs) {
     job->entry = Entry();
     End(*job, JobEnd::kDropped, now - job->submitted, nullptr);
   }
+  const base::MutexLock lock(mutex);
+  --telling;
+  WakeOthers();
 }
 
 void Executor::Impl::Close(ShutdownMode mode) {

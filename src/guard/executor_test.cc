@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "flowguard/executor.h"
 
+#include <atomic>
 #include <latch>
-#include <memory>
-#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -13,7 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/engine.h"
-#include "testing/manual_clock.h"
+#include "guard/executor_fixture_test.h"
 #include "testing/matchers.h"
 #include "testing/rules.h"
 
@@ -25,77 +24,13 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using testing::LimitRule;
 
-class ExecutorTest : public ::testing::Test {
- protected:
-  void Make(std::vector<Rule> rules, const ExecutorOptions& options = {}) {
-    GuardOptions with;
-    with.clock = &clock_;
-    with.breaker_listener = listener_;
-    auto guard = Guard::Create({.rules = std::move(rules), .dimensions = {}}, with);
-    ASSERT_TRUE(guard.ok()) << guard.error().message;
-    guard_ = *std::move(guard);
-    auto executor = Executor::Create(*guard_, options);
-    ASSERT_TRUE(executor.ok()) << executor.error().message;
-    executor_ = *std::move(executor);
-  }
-  // A job that notes when it started, and how it ended.
-  Job Noted(std::string name) {
-    Job job;
-    job.resource = "export";
-    job.run = [this, name] {
-      const std::lock_guard lock(mutex_);
-      started_.emplace_back(name, clock_.Now() - start_);
-    };
-    job.done = [this, name](const JobReport& report) {
-      const std::lock_guard lock(mutex_);
-      ended_.emplace_back(name, report);
-    };
-    return job;
-  }
-  void Submit(Job job) {
-    const Result<void> queued = executor_->Submit(std::move(job));
-    ASSERT_TRUE(queued.ok()) << queued.error().message;
-  }
-  // Waits for a condition of the counters.
-  template <typename F>
-  void Until(F holds) {
-    while (!holds(executor_->counters()))
-      std::this_thread::yield();
-  }
-  void UntilAsked(uint64_t times) {
-    Until([times](const ExecutorCounters& c) { return c.asked >= times && c.running == 0; });
-  }
-  void Advance(Duration by) {
-    clock_.Advance(by);
-    executor_->Wake();
-  }
-  // By name; waits until the job has ended.
-  JobReport EndOf(const std::string& name) {
-    for (;;) {
-      {
-        const std::lock_guard lock(mutex_);
-        for (const auto& [ended, report] : ended_) {
-          if (ended == name) return report;
-        }
-      }
-      std::this_thread::yield();
-    }
-  }
-  using Started = std::vector<std::pair<std::string, Duration>>;
-  Started AllStarted() {
-    const std::lock_guard lock(mutex_);
-    return started_;
-  }
-
-  testing::ManualClock clock_;
-  BreakerListener* listener_ = nullptr;
-  const Instant start_ = clock_.Now();
-  std::mutex mutex_;
-  Started started_;
-  std::vector<std::pair<std::string, JobReport>> ended_;
-  std::unique_ptr<Guard> guard_;
-  std::unique_ptr<Executor> executor_;
-};
+Rule SharedSlots(std::string resource) {
+  Rule rule = testing::ConcurrencyRule("shared-slots", 1);
+  rule.on.resource = std::move(resource);
+  rule.scope = Scope::kShared;
+  rule.on_store_failure = StoreFailurePolicy::kClosed;
+  return rule;
+}
 
 TEST_F(ExecutorTest, StartsJobsInOrderAtTheRateOfTheRule) {
   Make({LimitRule("rate", 1, seconds(1))});
@@ -251,6 +186,139 @@ TEST_F(ExecutorTest, AJobThatLacksASlotStartsWhenAnotherEnds) {
   EXPECT_EQ(EndOf("second").end, JobEnd::kRan) << "and the clock stood still";
 }
 
+TEST_F(ExecutorTest, AFreedSlotGoesToAJobOfItsKeyPastOlderOnes) {
+  Rule rule = testing::ConcurrencyRule("slots", 1);
+  rule.by = {"user"};
+  Make({rule}, {.threads = 3});
+  std::latch ann_goes(1);
+  std::latch bob_goes(1);
+  const auto of = [this](const char* name, const char* resource, const char* user) {
+    Job job = Noted(name);
+    job.resource = resource;
+    job.dimensions = {{"user", user}};
+    return job;
+  };
+  Job ann = of("ann", "export", "ann");
+  ann.run = [&ann_goes] { ann_goes.wait(); };
+  Submit(std::move(ann));
+  Job bob = of("bob", "export", "bob");
+  bob.run = [&bob_goes] { bob_goes.wait(); };
+  Submit(std::move(bob));
+  Until([](const ExecutorCounters& c) { return c.running == 2; });
+  Submit(of("bob-later", "report", "bob"));
+  Submit(of("ann-later", "report", "ann"));
+  Until([](const ExecutorCounters& c) { return c.asked == 4; });
+
+  ann_goes.count_down();
+
+  EXPECT_EQ(EndOf("ann-later").end, JobEnd::kRan) << "and the clock stood still";
+  EXPECT_EQ(executor_->counters().queued, 1u);
+  bob_goes.count_down();
+  EXPECT_EQ(EndOf("bob-later").end, JobEnd::kRan);
+  executor_ = nullptr;
+}
+
+TEST_F(ExecutorTest, AJobThatLacksASharedSlotIsAskedForAgainEverySecond) {
+  SlotStore store;
+  store.full = true;
+  store_ = &store;
+  Make({SharedSlots("export")});
+  Submit(Noted("a"));
+  UntilAsked(1);
+  store.full = false;  // another process gave it back, and does not tell of it
+
+  Advance(seconds(1));
+
+  EXPECT_EQ(EndOf("a").end, JobEnd::kRan);
+  executor_ = nullptr;
+  guard_ = nullptr;
+}
+
+TEST_F(ExecutorTest, AClosedBreakerLetsAllGoThatItRefusedWhileItProbed) {
+  Rule rule = testing::ErrorCountBreaker("vendor", 1);
+  rule.breaker.open_for = hours(1);
+  rule.breaker.probes = 1;
+  Make({rule}, {.threads = 2});
+  for (const char* name : {"a", "b"}) {
+    Job broken = Noted(name);
+    broken.run = [] { throw std::runtime_error("away"); };
+    Submit(std::move(broken));
+  }
+  Until([](const ExecutorCounters& c) { return c.failed == 2; });
+  Advance(hours(1));
+  std::latch probe_goes(1);
+  std::latch second_ran(1);
+  Job probe = Noted("probe");
+  probe.run = [&probe_goes] { probe_goes.wait(); };
+  Submit(std::move(probe));
+  Until([](const ExecutorCounters& c) { return c.running == 1; });
+  Job first = Noted("first");
+  first.resource = "first";
+  first.run = [&second_ran] { second_ran.wait(); };
+  Submit(std::move(first));
+  Job second = Noted("second");
+  second.resource = "second";
+  second.run = [&second_ran] { second_ran.count_down(); };
+  Submit(std::move(second));
+  Until([](const ExecutorCounters& c) { return c.asked == 5; });
+  EXPECT_EQ(executor_->counters().queued, 2u);
+
+  probe_goes.count_down();
+
+  EXPECT_EQ(EndOf("first").end, JobEnd::kRan) << "and the clock stood still";
+  EXPECT_EQ(EndOf("second").end, JobEnd::kRan);
+  executor_ = nullptr;
+}
+
+// One job ends, and makes two lanes ready.  Its thread is kept by its callback, and the one
+// that takes the first lane by the store.
+TEST_F(ExecutorTest, AnIdleThreadTakesWhatIsReadyWhileAnotherAsks) {
+  SlotStore store;
+  store_ = &store;
+  Rule left = testing::ErrorCountBreaker("left", 1);
+  left.on.resource = "x:*";
+  left.breaker.open_for = hours(1);
+  left.breaker.probes = 1;
+  Rule right = left;
+  right.name = "right";
+  right.on.resource = "x:r*";
+  right.breaker.open_for = hours(2);  // the longer one is what a job waits for
+  Make({left, right, SharedSlots("x:left")}, {.threads = 3});
+  for (const char* name : {"a", "b"}) {
+    Job broken = Noted(name);
+    broken.resource = "x:r";
+    broken.run = [] { throw std::runtime_error("away"); };
+    Submit(std::move(broken));
+  }
+  Until([](const ExecutorCounters& c) { return c.failed == 2; });
+  Advance(hours(2));
+  std::latch probe_goes(1);
+  std::latch right_ran(1);
+  store.on_take = [&right_ran] { right_ran.wait(); };
+  Job probe = Noted("probe");
+  probe.resource = "x:r";
+  probe.run = [&probe_goes] { probe_goes.wait(); };
+  probe.done = [&right_ran](const JobReport&) { right_ran.wait(); };
+  Submit(std::move(probe));
+  Until([](const ExecutorCounters& c) { return c.running == 1; });
+  Job first = Noted("first");
+  first.resource = "x:left";
+  Submit(std::move(first));
+  Job second = Noted("second");
+  second.resource = "x:right";
+  second.run = [&right_ran] { right_ran.count_down(); };
+  Submit(std::move(second));
+  Until([](const ExecutorCounters& c) { return c.asked == 5; });
+  EXPECT_EQ(executor_->counters().queued, 2u);
+
+  probe_goes.count_down();
+
+  EXPECT_EQ(EndOf("second").end, JobEnd::kRan);
+  EXPECT_EQ(EndOf("first").end, JobEnd::kRan);
+  executor_ = nullptr;
+  guard_ = nullptr;
+}
+
 TEST_F(ExecutorTest, AnOpenBreakerHoldsJobsUntilItProbes) {
   Rule rule = testing::ErrorCountBreaker("vendor", 1);
   rule.breaker.open_for = seconds(5);
@@ -358,6 +426,37 @@ TEST_F(ExecutorTest, ASecondShutdownCutsADrainShort) {
   EXPECT_EQ(ended_.size(), counters.submitted) << "each told once";
   EXPECT_EQ(EndOf("c").end, JobEnd::kDropped);
   EXPECT_EQ(EndOf("c").error.code, ErrorCode::kCancelled);
+}
+
+// Rules out: what callbacks use going away after a drain while they are still called.
+TEST_F(ExecutorTest, ADrainReturnsAfterAnotherCallHasToldOfWhatItDropped) {
+  Make({LimitRule("rate", 1, hours(1))}, {.threads = 2});
+  Submit(Noted("a"));
+  std::atomic<bool> drained{false};
+  bool drained_while_told = false;
+  Job dropped = Noted("b");
+  dropped.done = [&](const JobReport&) {
+    // The chance to return too early.
+    for (int i = 0; i < 20'000 && !drained; ++i)
+      std::this_thread::yield();
+    drained_while_told = drained;
+  };
+  Submit(std::move(dropped));
+  UntilAsked(2);
+  std::thread drain([this, &drained] {
+    executor_->Shutdown(ShutdownMode::kDrain);
+    drained = true;
+  });
+  for (bool closed = false; !closed;) {
+    const Result<void> queued = executor_->Submit(Noted("probe"));
+    closed = !queued.ok() && queued.error().code == ErrorCode::kUnavailable;
+  }
+
+  executor_->Shutdown(ShutdownMode::kDrop);
+  drain.join();
+
+  EXPECT_FALSE(drained_while_told);
+  EXPECT_EQ(executor_->counters().dropped, executor_->counters().submitted - 1);
 }
 
 TEST_F(ExecutorTest, ADroppedJobGivesBackWhatWasBookedForIt) {

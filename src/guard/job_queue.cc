@@ -63,6 +63,7 @@ JobQueue::JobPtr JobQueue::TakeExpired(Instant now) {
   const auto at = lane->jobs.find(number);
   const bool was_first = at == lane->jobs.begin();
   const bool in_place = lane->place != Lane::Place::kNone;
+  const EndOffer offer = was_first ? lane->offer : EndOffer();
   // A hold was the first job's, not the lane's.
   if (was_first && in_place) Unplace(*lane);
   JobPtr job = Remove(*lane, at);
@@ -74,6 +75,7 @@ JobQueue::JobPtr JobQueue::TakeExpired(Instant now) {
       MakeReady(*lane);
     }
   }
+  PassOn(offer, number);
   return job;
 }
 
@@ -85,19 +87,33 @@ JobQueue::JobPtr JobQueue::TakeReady(Instant now) {
   }
   if (ready_.empty()) return nullptr;
   Lane& lane = *ready_.begin()->second;
+  const EndOffer offer = lane.offer;
   Unplace(lane);
-  return Remove(lane, lane.jobs.begin());
+  JobPtr job = Remove(lane, lane.jobs.begin());
+  job->offer = offer;
+  job->jobs_ended = jobs_ended_;
+  job->holds_ended = holds_ended_;
+  return job;
 }
 
 void JobQueue::PutBack(JobPtr job, Instant until, const RuleInfo* slot_of) {
   Lane& lane = lanes_.find(job->lane)->second;
   if (job->expires != Instant::max()) expiries_.insert({job->expires, {job->number, &lane}});
   const uint64_t number = job->number;
+  const EndOffer offer = job->offer;
+  const bool booked = static_cast<bool>(job->entry);
+  const bool outdated = !booked && (job->holds_ended != holds_ended_ ||
+                                    (slot_of != nullptr && job->jobs_ended != jobs_ended_));
   lane.jobs.emplace(number, std::move(job));
-  Hold(lane, until, slot_of);
+  if (outdated) {
+    MakeReady(lane, offer);
+  } else {
+    Hold(lane, until, slot_of);
+    PassOn(offer, number);
+  }
 }
 
-void JobQueue::Release(const QueuedJob& job) {
+void JobQueue::Release(const QueuedJob& job, bool started) {
   --size_;
   const auto at = lanes_.find(job.lane);
   if (at->second.jobs.empty()) {
@@ -105,23 +121,42 @@ void JobQueue::Release(const QueuedJob& job) {
   } else {
     MakeReady(at->second);
   }
-}
-
-void JobQueue::SlotFreed(const QueuedJob& ended) {
-  if (slots_.empty()) return;
-  std::vector<Lane*> lanes;
-  for (const auto& [rule, waiting] : slots_)
-    lanes.push_back(waiting.begin()->second);
-  const auto same = lanes_.find(ended.lane);
-  if (same != lanes_.end() && same->second.slot_of != nullptr) lanes.push_back(&same->second);
-  for (Lane* lane : lanes) {
-    if (lane->place != Lane::Place::kHeld) continue;  // it was named twice
-    Unplace(*lane);
-    MakeReady(*lane);
+  if (!started) {
+    PassOn(job.offer, job.number);
+  } else if (job.offer.rule != nullptr && job.offer.rule->kind == RuleKind::kBreaker) {
+    // Only those that were asked for in vain count.
+    PassOn({job.offer.rule, job.offer.left + 1}, job.number);
   }
 }
 
+void JobQueue::SlotFreed(const QueuedJob& ended) {
+  ++jobs_ended_;
+  if (slots_.empty()) return;
+  std::vector<Lane*> oldest;
+  for (const auto& [rule, waiting] : slots_)
+    oldest.push_back(waiting.begin()->second);
+  for (Lane* lane : oldest)
+    Offer(*lane, kEndOffersMax - 1);
+  const auto same = lanes_.find(ended.lane);
+  if (same != lanes_.end() && same->second.slot_of != nullptr) Offer(same->second, 0);
+}
+
+void JobQueue::Offer(Lane& lane, int left) {
+  const EndOffer offer{lane.slot_of, left};
+  Unplace(lane);
+  MakeReady(lane, offer);
+}
+
+void JobQueue::PassOn(const EndOffer& offer, uint64_t after) {
+  if (offer.rule == nullptr || offer.left == 0) return;
+  const auto waiting = slots_.find(offer.rule);
+  if (waiting == slots_.end()) return;
+  const auto next = waiting->second.lower_bound({after + 1, nullptr});
+  if (next != waiting->second.end()) Offer(*next->second, offer.left - 1);
+}
+
 void JobQueue::ReleaseHolds() {
+  ++holds_ended_;
   std::vector<Lane*> lanes;
   for (const auto& [until, lane] : held_) {
     const bool booked = static_cast<bool>(lane->jobs.begin()->second->entry);
@@ -164,8 +199,9 @@ std::optional<Instant> JobQueue::NextDue(Instant now) const {
 
 // --- where a lane stands
 
-void JobQueue::MakeReady(Lane& lane) {
+void JobQueue::MakeReady(Lane& lane, const EndOffer& offer) {
   lane.place = Lane::Place::kReady;
+  lane.offer = offer;
   ready_.insert({lane.first(), &lane});
 }
 
@@ -187,6 +223,7 @@ void JobQueue::Unplace(Lane& lane) {
   }
   lane.place = Lane::Place::kNone;
   lane.slot_of = nullptr;
+  lane.offer = {};
 }
 
 }  // namespace flowguard::guard

@@ -11,6 +11,10 @@
 // It asks nobody and runs nothing: the executor asks the Guard for what TakeReady gave out,
 // and puts it back or lets it go.  While a lane's first job is out, the lane gives out no
 // other, so that jobs of a lane start in order.
+//
+// The end of a job may let others go before their instant: it is offered to those whose rule
+// waits for it, one lane after another.  A job that is out then may have been answered before
+// that end, and is asked for again at once when it is put back.
 #pragma once
 
 #include <cstddef>
@@ -30,6 +34,16 @@
 
 namespace flowguard::guard {
 
+// Lanes of a rule that are asked for one after another when a job has ended; the others sit
+// out their hold.
+inline constexpr int kEndOffersMax = 16;
+
+// That a job has ended, as the lanes that wait for a rule are told of it in turn.
+struct EndOffer {
+  const RuleInfo* rule = nullptr;  // null: none
+  int left = 0;                    // lanes that it may still be passed on to
+};
+
 struct QueuedJob {
   Job job;
   uint64_t number = 0;  // in order of Add
@@ -38,6 +52,10 @@ struct QueuedJob {
   std::string lane;
   Decision decision;  // the last one
   Entry entry;        // waiting: its units are booked
+  // As of TakeReady:
+  EndOffer offer;            // what made its lane ready
+  uint64_t jobs_ended = 0;   // of SlotFreed
+  uint64_t holds_ended = 0;  // of ReleaseHolds
 };
 
 // Threads: none of its own; the caller locks.
@@ -61,18 +79,22 @@ class JobQueue {
   // or Release.
   JobPtr TakeReady(Instant now);
   // The job is the first of its lane again, and the lane is held until `until`.  `slot_of`:
-  // the rule that had no slot for it; SlotFreed ends the hold then.
+  // the rule that had no slot for it, or whose breaker refused it; SlotFreed ends the hold
+  // then.  What would have ended the hold while the job was out does so now.
   void PutBack(JobPtr job, Instant until, const RuleInfo* slot_of);
-  // The job has started, or ended: the next of its lane may go.
-  void Release(const QueuedJob& job);
-  // A job that had started ended, and may have left a slot: of those that wait for one the
-  // longest-waiting of each rule, and of the same lane, may be asked for.
+  // The job has started, or ended without: the next of its lane may go.
+  void Release(const QueuedJob& job, bool started);
+  // A job that had started ended, and may have left a slot or closed a breaker: of those
+  // that wait for that the longest-waiting of each rule, and of the same lane, may be asked
+  // for.  When that one does not start, the next of the rule may; behind a breaker, which
+  // may let all go, also when it does.
   void SlotFreed(const QueuedJob& ended);
   // Ends all holds but of those that wait for booked units.
   void ReleaseHolds();
   // All that are not out.
   std::vector<JobPtr> TakeAll();
 
+  [[nodiscard]] bool HasReady() const noexcept { return !ready_.empty(); }
   // When there is something to take: `now` or later; nullopt: nothing without a call.
   [[nodiscard]] std::optional<Instant> NextDue(Instant now) const;
 
@@ -84,12 +106,15 @@ class JobQueue {
     Place place = Place::kNone;       // kNone: its first job is out
     Instant until{};                  // kHeld
     const RuleInfo* slot_of = nullptr;
+    EndOffer offer;  // kReady: by what; passed on if its first job does not start
     [[nodiscard]] uint64_t first() const { return jobs.begin()->first; }
   };
   using ByNumber = std::set<std::pair<uint64_t, Lane*>>;
 
   JobPtr Remove(Lane& lane, std::map<uint64_t, JobPtr>::iterator at);
-  void MakeReady(Lane& lane);
+  void MakeReady(Lane& lane, const EndOffer& offer = {});
+  void Offer(Lane& lane, int left);
+  void PassOn(const EndOffer& offer, uint64_t after);
   void Hold(Lane& lane, Instant until, const RuleInfo* slot_of);
   void Unplace(Lane& lane);
 
@@ -99,6 +124,8 @@ class JobQueue {
   std::map<const RuleInfo*, ByNumber> slots_;  // those of held_ that wait for one
   std::set<std::pair<Instant, std::pair<uint64_t, Lane*>>> expiries_;  // of jobs not out
   uint64_t next_number_ = 0;
+  uint64_t jobs_ended_ = 0;
+  uint64_t holds_ended_ = 0;
   size_t size_ = 0;
 };
 

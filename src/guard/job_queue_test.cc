@@ -39,7 +39,7 @@ TEST(JobQueueTest, GivesOutTheOldestOfTheJobsThatMayGo) {
   EXPECT_EQ(NameOf(queue.TakeReady(kStart)), "b-1");
   EXPECT_EQ(NameOf(queue.TakeReady(kStart)), "c-3") << "a lane's first job is out";
   EXPECT_EQ(NameOf(queue.TakeReady(kStart)), "none");
-  queue.Release(*first);
+  queue.Release(*first, true);
   EXPECT_EQ(NameOf(queue.TakeReady(kStart)), "a-2");
   EXPECT_EQ(queue.size(), 3u) << "those that are out are queued";
 }
@@ -100,7 +100,7 @@ TEST(JobQueueTest, AFreeSlotIsForTheOldestOfEachRuleAndForItsLane) {
   for (const char* resource : {"a", "b", "c", "d", "e"})
     queue.Add(Of(resource), kStart);
   const JobPtr ended = queue.TakeReady(kStart);
-  queue.Release(*ended);
+  queue.Release(*ended, true);
   const Instant later = kStart + seconds(60);
   queue.PutBack(queue.TakeReady(kStart), later, &small);
   queue.PutBack(queue.TakeReady(kStart), later, &small);
@@ -117,6 +117,128 @@ TEST(JobQueueTest, AFreeSlotIsForTheOldestOfEachRuleAndForItsLane) {
   EXPECT_EQ(NameOf(queue.TakeReady(kStart)), "none");
 }
 
+// Rules out: a slot that was freed while a job was being asked for, and that it then sat
+// beside for the whole of its hold.
+TEST(JobQueueTest, AJobThatWasOutWhenAnotherEndedIsAskedForOnceMore) {
+  const RuleInfo slots;
+  JobQueue queue;
+  for (const char* resource : {"a", "b", "c"})
+    queue.Add(Of(resource), kStart);
+  const JobPtr ended = queue.TakeReady(kStart);
+  queue.Release(*ended, true);
+  JobPtr lacks_slot = queue.TakeReady(kStart);
+  JobPtr lacks_units = queue.TakeReady(kStart);
+  const Instant later = kStart + seconds(60);
+
+  queue.SlotFreed(*ended);
+  queue.PutBack(std::move(lacks_slot), later, &slots);
+  queue.PutBack(std::move(lacks_units), later, nullptr);
+
+  lacks_slot = queue.TakeReady(kStart);
+  EXPECT_EQ(NameOf(lacks_slot), "b-1");
+  EXPECT_EQ(NameOf(queue.TakeReady(kStart)), "none") << "the end of a job brings no units";
+  queue.PutBack(std::move(lacks_slot), later, &slots);
+  EXPECT_EQ(NameOf(queue.TakeReady(kStart)), "none") << "once for a job that ended";
+}
+
+TEST(JobQueueTest, AJobThatWasOutWhenHoldsWereEndedIsAskedForOnceMoreButForABookedOne) {
+  const auto guard = Guard::Create({}).value();
+  JobQueue queue;
+  queue.Add(Of("a"), kStart);
+  queue.Add(Of("b"), kStart);
+  JobPtr refused = queue.TakeReady(kStart);
+  JobPtr booked = queue.TakeReady(kStart);
+  booked->entry = guard->Enter({.resource = "b"});
+  ASSERT_TRUE(booked->entry);
+  const Instant later = kStart + seconds(60);
+
+  queue.ReleaseHolds();
+  queue.PutBack(std::move(refused), later, nullptr);
+  queue.PutBack(std::move(booked), later, nullptr);
+
+  refused = queue.TakeReady(kStart);
+  EXPECT_EQ(NameOf(refused), "a-0");
+  EXPECT_EQ(NameOf(queue.TakeReady(kStart)), "none");
+  queue.PutBack(std::move(refused), later, nullptr);
+  EXPECT_EQ(NameOf(queue.TakeReady(kStart)), "none");
+}
+
+// A queue where job 0 has started, and those of other lanes wait for `rule`.
+class JobQueueOfferTest : public ::testing::Test {
+ protected:
+  void Wait(int lanes, std::optional<Duration> first_within = std::nullopt) {
+    queue_.Add(Of("started"), kStart);
+    ended_ = queue_.TakeReady(kStart);
+    queue_.Release(*ended_, true);
+    for (int i = 0; i < lanes; ++i) {
+      queue_.Add(Of("w" + std::to_string(i), i == 0 ? first_within : std::nullopt), kStart);
+      queue_.PutBack(queue_.TakeReady(kStart), kLater, &rule_);
+    }
+  }
+  static constexpr Instant kLater = kStart + seconds(60);
+  RuleInfo rule_;
+  JobQueue queue_;
+  JobPtr ended_;
+};
+
+// Rules out: a freed slot that nobody takes, since the one that it was offered to did not start.
+TEST_F(JobQueueOfferTest, ASlotIsPassedOnUntilAJobStarts) {
+  const RuleInfo other;
+  Wait(5);
+
+  queue_.SlotFreed(*ended_);
+  JobPtr job = queue_.TakeReady(kStart);
+  EXPECT_EQ(NameOf(job), "w0-1");
+  EXPECT_EQ(NameOf(queue_.TakeReady(kStart)), "none");
+  queue_.PutBack(std::move(job), kLater, &rule_);
+  job = queue_.TakeReady(kStart);
+  EXPECT_EQ(NameOf(job), "w1-2") << "past one that has no slot, as of another key";
+  queue_.PutBack(std::move(job), kLater, &other);
+  job = queue_.TakeReady(kStart);
+  EXPECT_EQ(NameOf(job), "w2-3") << "past one that another rule refuses";
+  queue_.Release(*job, false);
+  job = queue_.TakeReady(kStart);
+  EXPECT_EQ(NameOf(job), "w3-4") << "past one that was refused for ever";
+  queue_.Release(*job, true);
+  EXPECT_EQ(NameOf(queue_.TakeReady(kStart)), "none");
+}
+
+TEST_F(JobQueueOfferTest, ASlotIsPassedOnWhenTheJobThatItWasOfferedToExpires) {
+  Wait(2, seconds(1));
+
+  queue_.SlotFreed(*ended_);
+  const Instant late = kStart + seconds(1) + Duration(1);
+  EXPECT_EQ(NameOf(queue_.TakeExpired(late)), "w0-1");
+
+  EXPECT_EQ(NameOf(queue_.TakeReady(late)), "w1-2");
+}
+
+TEST_F(JobQueueOfferTest, AClosedBreakerIsToldOfToTheNextAlsoWhenAJobStarts) {
+  rule_.kind = RuleKind::kBreaker;
+  Wait(kEndOffersMax + 3);
+
+  queue_.SlotFreed(*ended_);
+
+  for (int i = 0; i < kEndOffersMax + 3; ++i) {
+    const JobPtr job = queue_.TakeReady(kStart);
+    ASSERT_EQ(NameOf(job), "w" + std::to_string(i) + '-' + std::to_string(i + 1));
+    queue_.Release(*job, true);
+  }
+}
+
+TEST_F(JobQueueOfferTest, TheEndOfAJobIsNotOfferedWithoutEnd) {
+  Wait(kEndOffersMax + 1);
+
+  queue_.SlotFreed(*ended_);
+  int offered = 0;
+  while (JobPtr job = queue_.TakeReady(kStart)) {
+    ++offered;
+    queue_.PutBack(std::move(job), kLater, &rule_);
+  }
+
+  EXPECT_EQ(offered, kEndOffersMax);
+}
+
 TEST(JobQueueTest, TakingAllLeavesThoseThatAreOut) {
   JobQueue queue;
   for (const char* resource : {"b", "a", "b", "a"})
@@ -129,7 +251,7 @@ TEST(JobQueueTest, TakingAllLeavesThoseThatAreOut) {
   EXPECT_EQ(NameOf(all[0]), "a-1");
   EXPECT_EQ(NameOf(all[2]), "a-3");
   EXPECT_EQ(queue.size(), 1u);
-  queue.Release(*out);
+  queue.Release(*out, false);
   EXPECT_EQ(queue.size(), 0u);
   EXPECT_EQ(queue.NextDue(kStart), std::nullopt);
 }
@@ -207,7 +329,7 @@ TEST(JobQueueTest, DoesAsTheSlowModelOverRandomWalks) {
         JobPtr job = std::move(*at);
         out.erase(at);
         if (below(2) == 0) {
-          queue.Release(*job);
+          queue.Release(*job, true);
           model.Remove(job->number);
         } else {
           const Instant until = now + Duration(below(20));
