@@ -437,8 +437,10 @@ TEST_F(ExecutorTest, ADrainReturnsAfterAnotherCallHasToldOfWhatItDropped) {
   Job dropped = Noted("b");
   dropped.done = [&](const JobReport&) {
     // The chance to return too early.
-    for (int i = 0; i < 20'000 && !drained; ++i)
+    for (int i = 0; i < 20'000 && !drained; ++i) {
+      executor_->Wake();
       std::this_thread::yield();
+    }
     drained_while_told = drained;
   };
   Submit(std::move(dropped));

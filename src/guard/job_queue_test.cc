@@ -135,7 +135,7 @@ TEST(JobQueueTest, AJobThatWasOutWhenAnotherEndedIsAskedForOnceMore) {
   queue.PutBack(std::move(lacks_units), later, nullptr);
 
   lacks_slot = queue.TakeReady(kStart);
-  EXPECT_EQ(NameOf(lacks_slot), "b-1");
+  ASSERT_EQ(NameOf(lacks_slot), "b-1");
   EXPECT_EQ(NameOf(queue.TakeReady(kStart)), "none") << "the end of a job brings no units";
   queue.PutBack(std::move(lacks_slot), later, &slots);
   EXPECT_EQ(NameOf(queue.TakeReady(kStart)), "none") << "once for a job that ended";
@@ -157,7 +157,7 @@ TEST(JobQueueTest, AJobThatWasOutWhenHoldsWereEndedIsAskedForOnceMoreButForABook
   queue.PutBack(std::move(booked), later, nullptr);
 
   refused = queue.TakeReady(kStart);
-  EXPECT_EQ(NameOf(refused), "a-0");
+  ASSERT_EQ(NameOf(refused), "a-0");
   EXPECT_EQ(NameOf(queue.TakeReady(kStart)), "none");
   queue.PutBack(std::move(refused), later, nullptr);
   EXPECT_EQ(NameOf(queue.TakeReady(kStart)), "none");
@@ -188,17 +188,17 @@ TEST_F(JobQueueOfferTest, ASlotIsPassedOnUntilAJobStarts) {
 
   queue_.SlotFreed(*ended_);
   JobPtr job = queue_.TakeReady(kStart);
-  EXPECT_EQ(NameOf(job), "w0-1");
+  ASSERT_EQ(NameOf(job), "w0-1");
   EXPECT_EQ(NameOf(queue_.TakeReady(kStart)), "none");
   queue_.PutBack(std::move(job), kLater, &rule_);
   job = queue_.TakeReady(kStart);
-  EXPECT_EQ(NameOf(job), "w1-2") << "past one that has no slot, as of another key";
+  ASSERT_EQ(NameOf(job), "w1-2") << "past one that has no slot, as of another key";
   queue_.PutBack(std::move(job), kLater, &other);
   job = queue_.TakeReady(kStart);
-  EXPECT_EQ(NameOf(job), "w2-3") << "past one that another rule refuses";
+  ASSERT_EQ(NameOf(job), "w2-3") << "past one that another rule refuses";
   queue_.Release(*job, false);
   job = queue_.TakeReady(kStart);
-  EXPECT_EQ(NameOf(job), "w3-4") << "past one that was refused for ever";
+  ASSERT_EQ(NameOf(job), "w3-4") << "past one that was refused for ever";
   queue_.Release(*job, true);
   EXPECT_EQ(NameOf(queue_.TakeReady(kStart)), "none");
 }
