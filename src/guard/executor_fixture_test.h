@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
@@ -90,6 +91,16 @@ class ExecutorTest : public ::testing::Test {
   }
   void UntilAsked(uint64_t times) {
     Until([times](const ExecutorCounters& c) { return c.asked >= times && c.running == 0; });
+  }
+  // Runs two jobs that fail: more than ErrorCountBreaker(.., 1) bears.
+  void OpenBreaker(const std::string& resource) {
+    for (const char* name : {"a", "b"}) {
+      Job broken = Noted(name);
+      broken.resource = resource;
+      broken.run = [] { throw std::runtime_error("away"); };
+      Submit(std::move(broken));
+    }
+    Until([](const ExecutorCounters& c) { return c.failed == 2; });
   }
   void Advance(Duration by) {
     clock_.Advance(by);

@@ -123,26 +123,29 @@ void JobQueue::Release(const QueuedJob& job, bool started) {
   }
   if (!started) {
     PassOn(job.offer, job.number);
-  } else if (job.offer.rule != nullptr && job.offer.rule->kind == RuleKind::kBreaker) {
+  } else if (job.offer.to_several) {
     // Only those that were asked for in vain count.
-    PassOn({job.offer.rule, job.offer.left + 1}, job.number);
+    EndOffer offer = job.offer;
+    ++offer.left;
+    PassOn(offer, job.number);
   }
 }
 
 void JobQueue::SlotFreed(const QueuedJob& ended) {
   ++jobs_ended_;
   if (slots_.empty()) return;
+  const bool several = ended.job.cost > 1;
   std::vector<Lane*> oldest;
   for (const auto& [rule, waiting] : slots_)
     oldest.push_back(waiting.begin()->second);
   for (Lane* lane : oldest)
-    Offer(*lane, kEndOffersMax - 1);
+    Offer(*lane, kEndOffersMax - 1, several || lane->slot_of->kind == RuleKind::kBreaker);
   const auto same = lanes_.find(ended.lane);
-  if (same != lanes_.end() && same->second.slot_of != nullptr) Offer(same->second, 0);
+  if (same != lanes_.end() && same->second.slot_of != nullptr) Offer(same->second, 0, false);
 }
 
-void JobQueue::Offer(Lane& lane, int left) {
-  const EndOffer offer{lane.slot_of, left};
+void JobQueue::Offer(Lane& lane, int left, bool to_several) {
+  const EndOffer offer{lane.slot_of, left, to_several};
   Unplace(lane);
   MakeReady(lane, offer);
 }
@@ -152,7 +155,7 @@ void JobQueue::PassOn(const EndOffer& offer, uint64_t after) {
   const auto waiting = slots_.find(offer.rule);
   if (waiting == slots_.end()) return;
   const auto next = waiting->second.lower_bound({after + 1, nullptr});
-  if (next != waiting->second.end()) Offer(*next->second, offer.left - 1);
+  if (next != waiting->second.end()) Offer(*next->second, offer.left - 1, offer.to_several);
 }
 
 void JobQueue::ReleaseHolds() {

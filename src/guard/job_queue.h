@@ -42,6 +42,7 @@ inline constexpr int kEndOffersMax = 16;
 struct EndOffer {
   const RuleInfo* rule = nullptr;  // null: none
   int left = 0;                    // lanes that it may still be passed on to
+  bool to_several = false;         // may let more than one job go
 };
 
 struct QueuedJob {
@@ -87,7 +88,7 @@ class JobQueue {
   // A job that had started ended, and may have left a slot or closed a breaker: of those
   // that wait for that the longest-waiting of each rule, and of the same lane, may be asked
   // for.  When that one does not start, the next of the rule may; behind a breaker, which
-  // may let all go, also when it does.
+  // may let all go, and after a job of several units, also when it does.
   void SlotFreed(const QueuedJob& ended);
   // Ends all holds but of those that wait for booked units.
   void ReleaseHolds();
@@ -113,7 +114,7 @@ class JobQueue {
 
   JobPtr Remove(Lane& lane, std::map<uint64_t, JobPtr>::iterator at);
   void MakeReady(Lane& lane, const EndOffer& offer = {});
-  void Offer(Lane& lane, int left);
+  void Offer(Lane& lane, int left, bool to_several);
   void PassOn(const EndOffer& offer, uint64_t after);
   void Hold(Lane& lane, Instant until, const RuleInfo* slot_of);
   void Unplace(Lane& lane);

@@ -166,8 +166,10 @@ TEST(JobQueueTest, AJobThatWasOutWhenHoldsWereEndedIsAskedForOnceMoreButForABook
 // A queue where job 0 has started, and those of other lanes wait for `rule`.
 class JobQueueOfferTest : public ::testing::Test {
  protected:
-  void Wait(int lanes, std::optional<Duration> first_within = std::nullopt) {
-    queue_.Add(Of("started"), kStart);
+  void Wait(int lanes, std::optional<Duration> first_within = std::nullopt, int64_t units = 0) {
+    Job started = Of("started");
+    started.cost = units;
+    queue_.Add(std::move(started), kStart);
     ended_ = queue_.TakeReady(kStart);
     queue_.Release(*ended_, true);
     for (int i = 0; i < lanes; ++i) {
@@ -224,6 +226,22 @@ TEST_F(JobQueueOfferTest, AClosedBreakerIsToldOfToTheNextAlsoWhenAJobStarts) {
     ASSERT_EQ(NameOf(job), "w" + std::to_string(i) + '-' + std::to_string(i + 1));
     queue_.Release(*job, true);
   }
+}
+
+TEST_F(JobQueueOfferTest, TheSlotsOfAJobOfSeveralUnitsAreForSeveralJobs) {
+  Wait(3, std::nullopt, /*units=*/2);
+
+  queue_.SlotFreed(*ended_);
+
+  for (const char* name : {"w0-1", "w1-2"}) {
+    const JobPtr job = queue_.TakeReady(kStart);
+    ASSERT_EQ(NameOf(job), name);
+    queue_.Release(*job, true);
+  }
+  JobPtr last = queue_.TakeReady(kStart);
+  ASSERT_EQ(NameOf(last), "w2-3") << "it finds that there are no more";
+  queue_.PutBack(std::move(last), kLater, &rule_);
+  EXPECT_EQ(NameOf(queue_.TakeReady(kStart)), "none");
 }
 
 TEST_F(JobQueueOfferTest, TheEndOfAJobIsNotOfferedWithoutEnd) {
