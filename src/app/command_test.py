@@ -146,7 +146,7 @@ class ValidateTest(harness.Case):
                                              "rules: rules.yaml\n")
         code, _, err = run_once("validate", config)
         self.assertEqual(code, 1)
-        self.assertIn("rules.yaml:3:12: name: ", err)
+        self.assertIn("rules.yaml:3:5: ", err)
 
     def test_a_broken_configuration_is_read_as_one(self):
         for text in ("admin: {listen: x}\nadmin: {listen: y}\nrules: rules.yaml\n",
@@ -489,7 +489,7 @@ class RunTest(harness.Case):
         path = self.write("rules.yaml", BAD)
         code, out, err = run_once("run", "--rules", path, "--decisions", "127.0.0.1:0")
         self.assertEqual((code, out), (1, ""))
-        self.assertIn("rules.yaml:3:12: name: ", err)
+        self.assertIn("rules.yaml:3:5: ", err)
 
     def test_an_address_that_cannot_be_bound_ends_with_1_and_its_name(self):
         code, _, err = run_once("run", "--decisions", "192.0.2.1:1")
