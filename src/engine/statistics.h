@@ -62,7 +62,7 @@ class Statistics {
   void Abandoned(const CountedAt& at) const noexcept;
 
  private:
-  Statistics(std::unique_ptr<stats::StatsTable> table);
+  explicit Statistics(std::unique_ptr<stats::StatsTable> table);
 
   template <typename F>
   void Each(const CountedAt& at, F&& f) const noexcept {

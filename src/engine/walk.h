@@ -87,6 +87,8 @@ class Walk {
   struct Strictest;
   [[gnu::noinline]] void Systems(const Snapshot& snapshot, const RequestView& request,
                                  const rules::MatchSet& matches) noexcept;
+  void TellSystems(const Snapshot& snapshot, const RequestView& request,
+                   const rules::MatchSet& matches) noexcept;
   void PeekSystem(const LoadedRule& loaded, const Meeting& met) noexcept;
   // By what was read or is known of calls that have ended.
   [[nodiscard]] bool IsOverloaded(const SystemRule& most) const noexcept;

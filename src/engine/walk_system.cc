@@ -57,6 +57,12 @@ void Walk::Systems(const Snapshot& snapshot, const RequestView& request,
   const bool counts_requests = snapshot.systems.requests && !request.skip_limits;
   if (counts_calls && refused_by_ == nullptr) TakePlace(calls);
   if (counts_requests && refused_by_ == nullptr) TakeTurn(requests);
+  TellSystems(snapshot, request, matches);
+}
+
+// Rules that only tell say what they would have done; all that the request passed are held.
+void Walk::TellSystems(const Snapshot& snapshot, const RequestView& request,
+                       const rules::MatchSet& matches) noexcept {
   for (const rules::MatchSet::Match& match : matches) {
     const LoadedRule& loaded = snapshot.rules[match.rule];
     if (loaded.compiled->rule.kind != RuleKind::kSystem) continue;
@@ -109,7 +115,8 @@ void Walk::TakePlace(const Strictest& calls) noexcept {
     attempt_.calls_rule_ = calls.rule;
     attempt_.inside_ = room = ground_.gate.TryEnter(calls.most);
   }
-  if (!room) Refused(*calls.rule, nullptr, NoRoom(), Reason::kSystem);
+  // Without a rule that says a number there is room for all that can be counted.
+  if (!room && calls.rule != nullptr) Refused(*calls.rule, nullptr, NoRoom(), Reason::kSystem);
 }
 
 void Walk::TakeTurn(const Strictest& requests) noexcept {
