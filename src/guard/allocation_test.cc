@@ -3,8 +3,6 @@
 // That entering and settling allocates nothing once a thread has begun.
 #include <array>
 #include <cstdint>
-#include <cstdlib>
-#include <new>
 
 #include <gtest/gtest.h>
 
@@ -12,35 +10,7 @@
 
 #include "testing/manual_clock.h"
 #include "testing/rules.h"
-
-namespace {
-
-thread_local int64_t allocations = 0;
-
-}  // namespace
-
-// GCC takes the pair of malloc and free for a mismatch of new and delete.
-#pragma GCC diagnostic push
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wmismatched-new-delete"
-#endif
-void* operator new(size_t size) {
-  ++allocations;
-  if (void* memory = std::malloc(size)) return memory;
-  std::abort();
-}
-// std::stable_sort asks this way for its buffer, and gives it back the other.
-void* operator new(size_t size, const std::nothrow_t&) noexcept {
-  ++allocations;
-  return std::malloc(size);
-}
-void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, size_t) noexcept {
-  std::free(memory);
-}
-#pragma GCC diagnostic pop
+#include "testing/thread_allocations.h"
 
 namespace flowguard {
 namespace {
