@@ -24,23 +24,23 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   target_compile_options(fg_options INTERFACE -Wthread-safety)
 endif()
 
-# With FLOWGUARD_PRECOMPILE: the standard library's and GoogleTest's headers, parsed once a
-# preset.  A source that forgets an include does not pass for it: the clang stage of .ci/run
-# reads every source and every header alone, and the embed and bench presets go without.
+# With FLOWGUARD_PRECOMPILE: GoogleTest's headers, parsed once a preset, and with gcc the
+# standard library's too.  A source that forgets an include does not pass for it: clang reads
+# every source as it stands, and the clang stage of .ci/run every header.
 set(FG_STANDARD_HEADERS
   <algorithm> <array> <atomic> <charconv> <chrono> <cstdint> <cstring> <deque> <functional> <map>
   <memory> <mutex> <optional> <span> <string> <string_view> <thread> <unordered_map> <utility>
   <variant> <vector>)
 if(FLOWGUARD_PRECOMPILE)
   file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/empty.cc CONTENT "")
+endif()
+if(FLOWGUARD_PRECOMPILE AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   add_library(fg_standard_headers OBJECT ${PROJECT_BINARY_DIR}/empty.cc)
   target_link_libraries(fg_standard_headers PRIVATE fg_options)
   target_precompile_headers(fg_standard_headers PRIVATE ${FG_STANDARD_HEADERS})
-  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    # For ccache, which reads what the preprocessor leaves of the precompiled header; and gcc
-    # takes what was precompiled for sources of ours, and warns of the insides of std::string.
-    target_compile_options(fg_options INTERFACE -fpch-preprocess -Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread)
-  endif()
+  # For ccache, which reads what the preprocessor leaves of the precompiled header; and gcc
+  # takes what was precompiled for sources of ours, and warns of the insides of std::string.
+  target_compile_options(fg_options INTERFACE -fpch-preprocess -Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread)
 endif()
 
 # A program like the tests, so that its headers are compiled by the same flags.
@@ -58,7 +58,7 @@ function(fg_library folder)
     add_library(fg_${folder} STATIC ${ARG_SOURCES})
     target_include_directories(fg_${folder} PUBLIC ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
     target_link_libraries(fg_${folder} PUBLIC ${ARG_DEPS} PRIVATE fg_options ${ARG_PRIVATE_DEPS})
-    if(FLOWGUARD_PRECOMPILE)
+    if(TARGET fg_standard_headers)
       target_precompile_headers(fg_${folder} REUSE_FROM fg_standard_headers)
     endif()
   else()
@@ -96,7 +96,7 @@ function(fg_test name)
 endfunction()
 
 # fg_fuzzer(NAME SOURCES x_fuzz.cc DEPS ...): libFuzzer with clang; with any
-# compiler a test named NAME replays the corpus in tests/fuzz/corpus/NAME.
+# compiler a test named NAME_replay replays the corpus in tests/fuzz/corpus/NAME.
 function(fg_fuzzer name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
   set(corpus ${PROJECT_SOURCE_DIR}/tests/fuzz/corpus/${name})
@@ -107,10 +107,14 @@ function(fg_fuzzer name)
       add_custom_target(fuzzers)
     endif()
     add_dependencies(fuzzers ${name})
+    set(replay ${name} -runs=0 ${corpus})
   elseif(FLOWGUARD_TESTS)
     add_executable(${name}_replay ${ARG_SOURCES} ${PROJECT_SOURCE_DIR}/tests/fuzz/replay_main.cc)
     target_link_libraries(${name}_replay PRIVATE fg_options ${ARG_DEPS} Threads::Threads)
-    add_test(NAME ${name}_replay COMMAND ${name}_replay ${corpus})
+    set(replay ${name}_replay ${corpus})
+  endif()
+  if(FLOWGUARD_TESTS)
+    add_test(NAME ${name}_replay COMMAND ${replay})
     set_tests_properties(${name}_replay PROPERTIES TIMEOUT 60)
   endif()
 endfunction()

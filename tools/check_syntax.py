@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What clang says of every source of the clang preset, and whether headers stand alone.
 
-    check_syntax.py [FILTER]    only sources and headers whose path contains FILTER
+    check_syntax.py [--headers] [FILTER]
 
+--headers: only headers.  FILTER: only sources and headers whose path contains it.
 No code is generated: warnings and the thread-safety analysis come before that.  Tests get
 GoogleTest's headers precompiled.  A header that some other source includes first is known
 to stand alone; the others are compiled as they are.
 """
+import argparse
 import concurrent.futures
 import json
 import os
@@ -82,7 +84,11 @@ def compile_one(job):
 
 
 def main():
-    wanted = sys.argv[1] if len(sys.argv) > 1 else ""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--headers", action="store_true")
+    parser.add_argument("filter", nargs="?", default="")
+    options = parser.parse_args()
+    wanted = options.filter
     subprocess.run(["cmake", "--preset", "clang"], cwd=REPO, check=True, stdout=subprocess.DEVNULL)
     entries = json.loads((BUILD / "compile_commands.json").read_text())
     sources = {}
@@ -92,9 +98,11 @@ def main():
             sources.setdefault(source, entry)
     tests = {source for source in sources if IS_TEST.search(source.read_text())}
     standing = included_first(sources.keys() - tests)
-    for_tests = precompile(sources[min(tests)])
-    jobs = [(syntax_only(entry) + (for_tests if source in tests else []), entry["directory"])
-            for source, entry in sources.items() if wanted in str(source)]
+    jobs = []
+    if not options.headers:
+        for_tests = precompile(sources[min(tests)])
+        jobs = [(syntax_only(entry) + (for_tests if source in tests else []), entry["directory"])
+                for source, entry in sources.items() if wanted in str(source)]
     compiled = len(jobs)
     jobs += [(alone(header), REPO) for header in headers()
              if header not in standing and wanted in str(header)]

@@ -41,6 +41,7 @@ inline constexpr Duration kBreakerWindowMax =
     std::chrono::milliseconds(INT32_MAX);  // the longest that Sentinel's rules can write
 inline constexpr int kBreakerBucketsMax = 100;
 inline constexpr Duration kBreakerBucketMin = std::chrono::microseconds(100);
+inline constexpr Duration kBreakerSlowMin = std::chrono::milliseconds(1);
 inline constexpr Duration kBreakerOpenMin = std::chrono::milliseconds(1);
 inline constexpr Duration kBreakerOpenMax =
     std::chrono::seconds(INT32_MAX);  // the longest that Sentinel's rules can write

@@ -30,7 +30,7 @@ TEST(BreakerSpecTest, FaultsSayWhatWasFoundAndWhatIsAllowed) {
   spec = ErrorCount(3, 0);
   EXPECT_EQ(FaultOf(spec), "min_calls: found 0; allowed 1 to 8000000");
   spec = SlowRatio(0.5, 1, -1);
-  EXPECT_EQ(FaultOf(spec), "slow_over: found -1000000; allowed 0 to 2147483647000000000 ns");
+  EXPECT_EQ(FaultOf(spec), "slow_over: found -1000000; allowed 1000000 to 2147483647000000000 ns");
   spec = ErrorCount(1, 1);
   spec.window = Duration(0);
   EXPECT_EQ(FaultOf(spec), "window: found 0; allowed 1000000 to 2147483647000000 ns");

@@ -102,7 +102,8 @@ constexpr Field<Rule> kAccessFields[] = {
 };
 
 constexpr DurationBounds kBreakerWindows = {base::kBreakerWindowMin, base::kBreakerWindowMax};
-constexpr DurationBounds kBreakerTimes = {base::kBreakerOpenMin, base::kBreakerOpenMax};
+constexpr DurationBounds kSlowTimes = {base::kBreakerSlowMin, base::kBreakerOpenMax};
+constexpr DurationBounds kOpenTimes = {base::kBreakerOpenMin, base::kBreakerOpenMax};
 constexpr CountBounds kBreakerCalls = {1, base::kBreakerCallsMax};
 
 void ReadOptionalFraction(const Value& value, std::optional<double>& out) {
@@ -112,7 +113,7 @@ void ReadOptionalFraction(const Value& value, std::optional<double>& out) {
 
 constexpr Field<BreakerRule> kSlowFields[] = {
     {"over",
-     [](const Value& v, BreakerRule& breaker) { ReadTime(v, kBreakerTimes, breaker.slow_over); }},
+     [](const Value& v, BreakerRule& breaker) { ReadTime(v, kSlowTimes, breaker.slow_over); }},
     {"ratio",
      [](const Value& v, BreakerRule& breaker) { ReadOptionalFraction(v, breaker.slow_ratio); }},
 };
@@ -151,7 +152,7 @@ constexpr Field<BreakerRule> kBreakerFields[] = {
     {"window",
      [](const Value& v, BreakerRule& breaker) { ReadTime(v, kBreakerWindows, breaker.window); }},
     {"open_for",
-     [](const Value& v, BreakerRule& breaker) { ReadTime(v, kBreakerTimes, breaker.open_for); }},
+     [](const Value& v, BreakerRule& breaker) { ReadTime(v, kOpenTimes, breaker.open_for); }},
     {"probes",
      [](const Value& v, BreakerRule& breaker) {
        ReadSmallInteger(v, {1, base::kBreakerProbesMax}, breaker.probes);

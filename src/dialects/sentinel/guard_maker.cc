@@ -59,6 +59,11 @@ void SetCondition(const RuleAt& at, const DegradeRule& from, Rule& rule, RuleMak
       breaker.slow_ratio = from.slow_ratio_threshold + kNoSign;
       breaker.slow_over =
           milliseconds(maker.CutUnits(at, "count", std::floor(from.count + 0.5), kMost));
+      if (breaker.slow_over < base::kBreakerSlowMin) {
+        breaker.slow_over = base::kBreakerSlowMin;
+        maker.report.Note(at, "count", "takes calls of 1 ms for slow",
+                          "those that take longer than 1 ms");
+      }
       maker.report.NoteOfMany(at, "count", "measures from the entry, with the wait in a queue",
                               "from when the call goes, without it");
       break;

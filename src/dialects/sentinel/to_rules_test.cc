@@ -364,6 +364,7 @@ TEST(ToRulesTest, SlowCalls) {
   breaker.probes = 1;
   EXPECT_EQ(rule.breaker, breaker);
   EXPECT_EQ(DegradeOf(R"("count":10.5,"timeWindow":1)").breaker.slow_over, milliseconds(11));
+  EXPECT_EQ(DegradeOf(R"("count":0,"timeWindow":1)").breaker.slow_over, milliseconds(1));
 }
 
 TEST(ToRulesTest, Errors) {
