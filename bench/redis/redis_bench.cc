@@ -7,6 +7,7 @@
 //
 // single         takes of random keys, one call for each, straight to the cells
 // keys           takes of random keys, as the store sends them
+//                (these two for their rate and CPU: no take is timed, as in the peers' programs)
 // hot, hot-short takes of one key; short: of a limit below what is asked
 // lease, lease-short  the same with leases
 // take           no load: the script of a take, and the words of one call of it
@@ -69,16 +70,13 @@ class Load : public engine::TakeSink, public quota::CellSink {
   void Prepare(const Bucket& bucket, uint64_t keys, bool straight) {
     bucket_ = &bucket;
     straight_ = straight;
-    takes_.clear();
-    keys_.clear();
-    for (uint64_t i = 0; i < keys; ++i)
-      keys_.push_back(bucket.KeyOf(i));
-    for (const std::string& key : keys_)
-      takes_.push_back(bucket.Take(key));
-    shape_ = quota::ShapeOf(takes_.front(), 0);
-    texts_.clear();
-    for (const engine::RemoteTake& take : takes_)
-      texts_.emplace_back(quota::CellKey(take, shape_, {}).text());
+    timed_ = keys == 1;
+    take_ = bucket.Take({});
+    shape_ = quota::ShapeOf(take_, 0);
+    keys_ = keys;
+    key_ = bucket.KeyOf(0);
+    if (straight) key_ = quota::CellKey(bucket.Take(key_), shape_, {}).text();
+    digits_end_ = key_.rfind('0') + 1;
   }
 
   void Run(double seconds, size_t window) {
@@ -110,7 +108,7 @@ class Load : public engine::TakeSink, public quota::CellSink {
       // By the clock of who decided: units taken ahead are spent here.
       const bool decided = outcome.store_time_us != 0;
       if (!decided) ++ahead_;
-      if (takes_.size() == 1) {
+      if (timed_) {
         admissions_.Add(decided ? outcome.store_time_us : WallMicros(), 1);
       }
     } else if (outcome.status == TakeOutcome::Status::kRefused) {
@@ -148,31 +146,42 @@ class Load : public engine::TakeSink, public quota::CellSink {
   void Fill() noexcept {
     if (filling_ || stop_) return;
     filling_ = true;
-    const Instant now = SystemClock().Now();
+    const Instant now = timed_ ? SystemClock().Now() : Instant();
     while (!free_.empty() && left_in_turn_ > 0) {
       --left_in_turn_;
       const size_t slot = free_.back();
       free_.pop_back();
-      issued_[slot] = now;
-      const size_t key = takes_.size() == 1 ? 0 : Random() % takes_.size();
+      if (timed_) issued_[slot] = now;
+      if (keys_ > 1) DrawKey();
       const Instant turn = node_.loop->Now();
       if (straight_) {
         quota::CellCall call;
-        call.key = texts_[key];
+        call.key = key_;
         call.shape = &shape_;
         node_.cells.Call({&call, 1}, false, turn + kPatience, slot, this);
       } else {
-        node_.store.Take({&takes_[key], 1}, turn, turn + kPatience, slot, this);
+        take_.key = key_;
+        node_.store.Take({&take_, 1}, turn, turn + kPatience, slot, this);
       }
     }
     filling_ = false;
   }
   void Ended(uint64_t slot) noexcept {
-    if (latencies_.size() < kLatenciesMax && !filling_) {
+    if (timed_ && latencies_.size() < kLatenciesMax && !filling_) {
       latencies_.push_back(static_cast<float>((SystemClock().Now() - issued_[slot]).count()));
     }
     free_.push_back(slot);
     Fill();
+  }
+  // Writes the number of a user into the key, as who asks has it from a request: reading it from
+  // a table of thousands would cost more than the client does.
+  void DrawKey() noexcept {
+    uint64_t number = Random() % keys_;
+    size_t at = digits_end_;
+    for (uint64_t most = keys_ - 1; most > 0; most /= 10) {
+      key_[--at] = static_cast<char>('0' + number % 10);
+      number /= 10;
+    }
   }
   uint64_t Random() noexcept {
     random_ ^= random_ << 13;
@@ -209,10 +218,12 @@ class Load : public engine::TakeSink, public quota::CellSink {
   Node& node_;
   const Bucket* bucket_ = nullptr;
   bool straight_ = false;
-  std::vector<std::string> keys_;
-  std::vector<engine::RemoteTake> takes_;
+  bool timed_ = false;
+  engine::RemoteTake take_;
   quota::CellShape shape_;
-  std::vector<std::string> texts_;  // of the cells, in Redis
+  uint64_t keys_ = 1;
+  std::string key_;        // as the engine writes it; straight: as Redis has it
+  size_t digits_end_ = 0;  // of the user's number in it
   std::vector<Instant> issued_;
   std::vector<size_t> free_;
   size_t left_in_turn_ = 0;

@@ -5,7 +5,6 @@
 // WORD...` is answered by a line of JSON; a key is PREFIX, twelve digits, SUFFIX.
 //
 //   fg_hiredis_bench 127.0.0.1 6379
-#include <array>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -39,7 +38,9 @@ double WallSeconds() {
 
 struct Load {
   redisAsyncContext* context = nullptr;
-  std::vector<std::string> keys;
+  std::string key;
+  size_t digits_end = 0;  // of the number in it
+  uint64_t keys = 1;
   std::vector<const char*> argv;  // argv[3] is the key
   std::vector<size_t> lengths;
   uint64_t random = 88172645463325252;
@@ -65,7 +66,13 @@ void Load::Send() {
   random ^= random << 13;
   random ^= random >> 7;
   random ^= random << 17;
-  const std::string& key = keys[random % keys.size()];
+  // As our own program does it.
+  uint64_t number = random % keys;
+  size_t at = digits_end;
+  for (uint64_t most = keys - 1; most > 0; most /= 10) {
+    key[--at] = static_cast<char>('0' + number % 10);
+    number /= 10;
+  }
   argv[3] = key.data();
   lengths[3] = key.size();
   ++out;
@@ -92,8 +99,7 @@ int main(int argc, char** argv) {
     std::string sha1, prefix, suffix;
     double seconds = 1;
     uint64_t window = 128;
-    uint64_t keys = 1;
-    in >> sha1 >> seconds >> window >> keys >> prefix >> suffix;
+    in >> sha1 >> seconds >> window >> load.keys >> prefix >> suffix;
     std::vector<std::string> words{"EVALSHA", sha1, "1", ""};
     for (std::string word; in >> word;)
       words.push_back(word);
@@ -103,13 +109,9 @@ int main(int argc, char** argv) {
       load.argv.push_back(word.data());
       load.lengths.push_back(word.size());
     }
-    load.keys.clear();
-    for (uint64_t i = 0; i < keys; ++i) {
-      std::array<char, 16> digits{};
-      (void)std::snprintf(digits.data(), digits.size(), "%012llu",
-                          static_cast<unsigned long long>(i));
-      load.keys.push_back(prefix + digits.data() + suffix);
-    }
+    load.key = prefix + std::string(12, '0');
+    load.digits_end = load.key.size();
+    load.key += suffix;
     load.done = load.failed = 0;
     load.stop = false;
     ev_timer timer;
