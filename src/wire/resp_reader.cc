@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cstring>
 
 #include "wire/resp.h"
@@ -12,6 +14,58 @@ constexpr size_t kItemsAtFirst = 64;
 
 bool IsDigit(char byte) noexcept {
   return byte >= '0' && byte <= '9';
+}
+
+constexpr std::ptrdiff_t kBlock = sizeof(uint64_t);
+constexpr std::array<uint64_t, kBlock + 1> kPowersOfTen{
+    1, 10, 100, 1'000, 10'000, 100'000, 1'000'000, 10'000'000, 100'000'000};
+
+// The digits that a block of text begins with, as a number.
+struct Digits {
+  uint64_t number = 0;
+  size_t count = 0;
+};
+
+// All eight bytes at once, the first in the lowest byte of a word.
+Digits ReadDigits(const char* block) noexcept {
+  uint64_t word = 0;
+  std::memcpy(&word, block, kBlock);
+  word ^= 0x3030303030303030;  // digits become what they stand for
+  // Of what is no digit the highest bit is set.  A carry comes after the first of them only.
+  const uint64_t others = ((word + 0x7676767676767676) | word) & 0x8080808080808080;
+  Digits digits;
+  digits.count = others == 0 ? kBlock : static_cast<size_t>(std::countr_zero(others)) / 8;
+  if (digits.count == 0) return digits;
+  word <<= 8 * (kBlock - digits.count);  // as with zeros before them
+  word = word * 10 + (word >> 8);        // pairs, in every other byte
+  constexpr uint64_t kPairs = 0x000000ff000000ff;
+  digits.number = ((word & kPairs) * ((uint64_t{1'000'000} << 32) + 100) +
+                   (word >> 16 & kPairs) * ((uint64_t{10'000} << 32) + 1)) >>
+                  32;
+  return digits;
+}
+
+// Reads a number without a sign, of sixteen digits at most, which cannot overflow and hold the
+// time of a server's clock, and the line's end after it.  nullptr: it is another, is not all
+// there, or is none.
+const char* ReadPlainNumber(const char* p, const char* end, int64_t& value) noexcept {
+  if (std::endian::native != std::endian::little) return nullptr;
+  if (end - p >= 3 && p[1] == '\r') {
+    value = *p - '0';
+    return IsDigit(*p) && p[2] == '\n' ? p + 3 : nullptr;
+  }
+  uint64_t number = 0;
+  size_t digits = 0;
+  for (int block = 0; block < 2 && end - p >= kBlock; ++block) {
+    const Digits read = ReadDigits(p);
+    number = number * kPowersOfTen[read.count] + read.number;
+    digits += read.count;
+    p += read.count;
+    if (read.count < kBlock) break;
+  }
+  if (digits == 0 || end - p < 2 || p[0] != '\r' || p[1] != '\n') return nullptr;
+  value = static_cast<int64_t>(number);
+  return p + 2;
 }
 
 bool IsBigNumber(std::string_view text) noexcept {
@@ -92,15 +146,26 @@ Reader::Status Reader::Scan(std::string_view bytes) noexcept {
   }
 }
 
+// Reads items from at_ on that are plain integers, as most of what scripts answer is, into
+// items_[first] and after it.  How many of `most` they are; the next one is Build's.
+size_t Reader::BuildIntegers(std::string_view bytes, size_t first, size_t most) noexcept {
+  const char* const end = bytes.data() + bytes.size();
+  const char* p = bytes.data() + at_;
+  size_t count = 0;
+  while (count < most && p != end && *p == ':') {
+    int64_t integer = 0;
+    const char* const next = ReadPlainNumber(p + 1, end, integer);
+    if (next == nullptr) break;
+    items_[first + count++] = {
+        .type = Value::Type::kInteger, .text = {}, .integer = integer, .items = {}};
+    p = next;
+  }
+  at_ = static_cast<size_t>(p - bytes.data());
+  return count;
+}
+
 // The value at at_ goes to items_[slot].
 Reader::Status Reader::Build(std::string_view bytes, size_t slot, size_t depth) noexcept {
-  // Most of what scripts answer.
-  if (at_ < bytes.size() && bytes[at_] == ':') {
-    Value& value = items_[slot];
-    value = Value();
-    value.type = Value::Type::kInteger;
-    return ReadNumber(bytes, at_ + 1, value.integer, at_);
-  }
   Head head;
   do {
     head.at = at_;
@@ -112,7 +177,7 @@ Reader::Status Reader::Build(std::string_view bytes, size_t slot, size_t depth) 
     // So that memory is taken only for what has come.
     if (head.items > (bytes.size() - at_) / kItemBytesMin) return Status::kNeedMore;
     const size_t first = Claim(head.items);
-    for (size_t i = 0; i < head.items; ++i) {
+    for (size_t i = BuildIntegers(bytes, first, head.items); i < head.items; ++i) {
       const Status inner = Build(bytes, first + i, depth + 1);
       if (inner != Status::kDone) return inner;
     }
@@ -268,6 +333,10 @@ Reader::Status Reader::ReadNumber(std::string_view bytes, size_t at, int64_t& va
                                   size_t& next) noexcept {
   const char* p = bytes.data() + at;
   const char* const end = bytes.data() + bytes.size();
+  if (const char* const after = ReadPlainNumber(p, end, value); after != nullptr) {
+    next = static_cast<size_t>(after - bytes.data());
+    return Status::kDone;
+  }
   if (p == end) return Status::kNeedMore;
   if (*p == '?') return Bad(at, "a streamed reply, which is not supported");
   const bool negative = *p == '-';
