@@ -109,6 +109,7 @@ inline constexpr size_t kJobTextBytesMax = 16 * 1024;  // resource and dimension
 inline constexpr int kCellRequestsPerCallMax = 1'024;   // takes of one key that share a call
 inline constexpr size_t kCellCallsPerTurnMax = 64;      // cells that one Call asks
 inline constexpr size_t kCellCallsPendingMax = 65'536;  // Calls without an answer, a loop
+inline constexpr size_t kPreparedShapesKept = 256;      // numbers of cells that no call uses now
 inline constexpr size_t kCellKeyBytesMax = 256;         // of a key in Redis
 inline constexpr size_t kCellOwnerBytesMax = 128;       // name of who holds slots or a lease
 

@@ -237,7 +237,7 @@ ScriptShape ScriptShapeOf(const CellShape& shape) noexcept {
   return script;
 }
 
-CellReply ReplyOf(const CellShape& shape, const ScriptShape& script, const CellCall& call,
+CellReply ReplyOf(const CellShape& shape, const ScriptShape& script, const CellQuestion& call,
                   const CellState& state) noexcept {
   const bool take = call.op == CellOp::kTake;
   const bool peek = call.op == CellOp::kPeek;

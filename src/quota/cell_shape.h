@@ -42,10 +42,17 @@ struct CellState {
   int64_t now_us = 0;
 };
 
+// What is kept of a CellCall to read its reply.
+struct CellQuestion {
+  int64_t cost = 0;
+  int32_t count = 0;
+  CellOp op = CellOp::kTake;
+};
+
 // What `state` means for a call, whose shape is `script` too: for kTake the answer to the last
 // request granted, or to the first one refused; for kPeek what a take would answer; else how things
 // stand.
 [[nodiscard]] CellReply ReplyOf(const CellShape& shape, const ScriptShape& script,
-                                const CellCall& call, const CellState& state) noexcept;
+                                const CellQuestion& call, const CellState& state) noexcept;
 
 }  // namespace flowguard::quota

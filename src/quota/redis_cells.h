@@ -15,6 +15,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -23,6 +24,7 @@
 #include "base/bounds.h"
 #include "quota/cell_server.h"
 #include "quota/cell_shape.h"
+#include "quota/prepared_shapes.h"
 #include "quota/redis/commander.h"
 
 namespace flowguard::quota {
@@ -57,35 +59,45 @@ class RedisCells final : public CellServer, private redis::ReplySink {
  private:
   // What is kept of a call to read its reply.
   struct Asked {
-    CellShape shape;
-    ScriptShape script;
-    int64_t cost = 0;
-    int32_t count = 0;
-    CellOp op = CellOp::kTake;
-    bool sent = false;
+    PreparedShape* shape = nullptr;  // in use
+    CellQuestion question;
+    bool sent = true;
   };
-  struct Pending {
+  struct Several {
+    std::vector<Asked> asked;
+    std::vector<CellReply> replies;  // as many, or where nothing is asked as many as were called
+  };
+  // That of a single call, as most are, in one line of memory: replies come when thousands
+  // of others have been sent, or read.
+  struct alignas(64) Pending {
     uint64_t ticket = 0;
     CellSink* sink = nullptr;
-    size_t left = 0;      // replies of scripts that are to come
+    Asked one;                         // single
+    std::unique_ptr<Several> several;  // else
+    uint32_t left = 0;                 // replies of scripts that are to come
+    bool single = false;
     bool in_one = false;  // one script answers them all
-    std::vector<Asked> asked;
-    std::vector<CellReply> replies;  // as many
   };
 
   void OnReply(uint64_t ticket, const redis::CommandReply& reply) noexcept override;
   Pending& Take(uint32_t& index) noexcept;
-  void SendOne(const CellCall& call, const ScriptShape& shape, Instant deadline,
+  void CallOne(const CellCall& call, Pending& pending, Instant deadline, uint64_t ticket) noexcept;
+  void CallSeveral(std::span<const CellCall> calls, bool together, Pending& pending,
+                   Instant deadline, uint64_t ticket) noexcept;
+  void SendOne(const CellCall& call, PreparedShape& shape, Instant deadline,
                uint64_t ticket) noexcept;
-  void SendTakes(std::span<const CellCall> calls, const Pending& pending, Instant deadline,
+  void SendTakes(std::span<const CellCall> calls, std::span<const Asked> asked, Instant deadline,
                  uint64_t ticket) noexcept;
-  void SendAll(std::span<const CellCall> calls, const Pending& pending, bool together,
+  void SendAll(std::span<const CellCall> calls, std::span<const Asked> asked, bool together,
                Instant deadline, uint64_t ticket) noexcept;
-  // A command that never leaves, so that the sink is told from outside Call.
-  void SendNothing(uint64_t ticket) noexcept;
+  // Sends a command that never leaves, so that the sink is told from outside Call that none
+  // of `calls` was asked.
+  void Refuse(size_t calls, Pending& pending, uint64_t ticket) noexcept;
+  void OnReplyToSeveral(uint32_t index, size_t call, const redis::CommandReply& reply) noexcept;
 
   redis::Commander& commander_;
-  std::vector<std::unique_ptr<Pending>> pending_;
+  PreparedShapes shapes_;
+  std::deque<Pending> pending_;  // never move
   std::vector<uint32_t> free_;
 };
 

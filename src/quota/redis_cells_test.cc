@@ -394,7 +394,7 @@ TEST_F(RedisCellsTest, WhatCannotBeAskedFails) {
 class HoldingCommander final : public redis::Commander {
  public:
   void Run(const redis::Script& /*script*/, std::span<const std::string_view> /*keys*/,
-           std::span<const std::string_view> /*args*/, Instant /*deadline*/, uint64_t ticket,
+           const wire::resp::EncodedWords& /*args*/, Instant /*deadline*/, uint64_t ticket,
            redis::ReplySink* sink) noexcept override {
     ++scripts_run;
     held_.emplace_back(ticket, sink);

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <utility>
 
 #include "base/bounds.h"
@@ -45,13 +44,14 @@ void RedisNodes::Beat(std::string_view owner, Duration ttl, Instant deadline, ui
   if (free == asked_.end()) asked_.emplace_back();
   asked_[index] = {ticket, sink};
 
-  std::array<char, 24> text;
-  const int64_t ttl_ms = std::chrono::ceil<std::chrono::milliseconds>(ttl).count();
-  const std::to_chars_result end = std::to_chars(text.data(), text.data() + text.size(), ttl_ms);
+  using wire::resp::WordBytes;
+  std::array<char, WordBytes(base::kCellOwnerBytesMax) + WordBytes(wire::resp::kNumberBytesMax)>
+      room;
+  wire::resp::WordWriter args(room);
+  args.Add(owner.substr(0, base::kCellOwnerBytesMax));
+  args.Add(int64_t{std::chrono::ceil<std::chrono::milliseconds>(ttl).count()});
   const std::string_view keys[] = {key_};
-  const std::string_view args[] = {owner,
-                                   {text.data(), static_cast<size_t>(end.ptr - text.data())}};
-  commander_.Run(kNodes, keys, args, deadline, index, this);
+  commander_.Run(kNodes, keys, args.words(), deadline, index, this);
 }
 
 void RedisNodes::OnReply(uint64_t index, const redis::CommandReply& reply) noexcept {

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "wire/resp_text_test.h"
+
 namespace flowguard::quota {
 namespace {
 
@@ -12,11 +14,11 @@ using std::chrono::milliseconds;
 class FakeCommander final : public redis::Commander {
  public:
   void Run(const redis::Script& script, std::span<const std::string_view> keys,
-           std::span<const std::string_view> args, Instant /*deadline*/, uint64_t ticket,
+           const wire::resp::EncodedWords& args, Instant /*deadline*/, uint64_t ticket,
            redis::ReplySink* sink) noexcept override {
     EXPECT_EQ(script.sha1.size(), 40u);
     key_ = keys[0];
-    args_.assign(args.begin(), args.end());
+    args_ = WordsOf(args);
     asked_.push_back({ticket, sink});
   }
   void Command(std::string_view, std::span<const std::string_view>, Instant, uint64_t,

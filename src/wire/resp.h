@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -91,6 +92,41 @@ class Reader {
   size_t problem_at_ = 0;
 };
 
+// Words of a command as they are sent.  Views bytes of somebody else.
+struct EncodedWords {
+  size_t count = 0;
+  std::string_view bytes;
+};
+
+// The bytes that a word of `size` takes, at most.
+[[nodiscard]] constexpr size_t WordBytes(size_t size) noexcept {
+  return size + 26;
+}
+inline constexpr size_t kNumberBytesMax = 20;  // digits, with a sign
+
+// Encodes words into room of its user's, which views them as long as it stands.
+//
+// Threads: one owner.  Cost: a copy of the words.
+class WordWriter {
+ public:
+  // Requires: `room` holds WordBytes of each word that is added.
+  explicit WordWriter(std::span<char> room) noexcept
+      : begin_(room.data()), end_(begin_), room_end_(begin_ + room.size()) {}
+
+  void Add(std::string_view word) noexcept;
+  void Add(int64_t number) noexcept;
+  void Add(const EncodedWords& words) noexcept;
+  [[nodiscard]] EncodedWords words() const noexcept {
+    return {count_, {begin_, static_cast<size_t>(end_ - begin_)}};
+  }
+
+ private:
+  char* begin_;
+  char* end_;
+  const char* room_end_;
+  size_t count_ = 0;
+};
+
 // Commands in the order of sending, as a stretch of one endless stream: what is sent is
 // kept until Drop, so that it can be sent again in another form.
 //
@@ -111,7 +147,11 @@ class CommandBuffer {
   void Word(std::string_view word) noexcept;
   void Word(uint64_t number) noexcept;
   // Words that are encoded already.  Requires: `bytes` are not from this buffer.
-  void Raw(std::string_view bytes) noexcept;
+  void Raw(std::string_view bytes) noexcept {
+    if (bytes.empty()) return;
+    std::memcpy(Room(bytes.size()), bytes.data(), bytes.size());
+    last_ += bytes.size();
+  }
   // Appends what stands at [from, to) once more.
   void Repeat(uint64_t from, uint64_t to) noexcept;
 
@@ -122,8 +162,6 @@ class CommandBuffer {
   // Moves the `bytes` at `from` down to `to`, over what stands there.
   // Requires: begin() <= to <= from.
   void Slide(uint64_t to, uint64_t from, size_t bytes) noexcept;
-  // The bytes that a word of `size` takes, at most.
-  [[nodiscard]] static constexpr size_t WordBytes(size_t size) noexcept { return size + 26; }
 
  private:
   void Length(char mark, uint64_t number) noexcept;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A value as text, for tests to compare.
+// A value as text, and words as they were before they were encoded, for tests to compare.
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "wire/resp.h"
 
@@ -35,6 +36,17 @@ inline std::string ToText(const Value& value) {
   for (const Value& item : value.items)
     text += (text.back() == '[' ? "" : " ") + ToText(item);
   return text + "]";
+}
+
+inline std::vector<std::string> WordsOf(const EncodedWords& words) {
+  const std::string command = "*" + std::to_string(words.count) + "\r\n" + std::string(words.bytes);
+  std::vector<std::string> decoded;
+  Reader reader;
+  if (reader.Read(command) != Reader::Status::kDone || reader.consumed() != command.size())
+    return {"not so many words as are said to be encoded"};
+  for (const Value& word : reader.value().items)
+    decoded.emplace_back(word.text);
+  return decoded;
 }
 
 }  // namespace flowguard::wire::resp

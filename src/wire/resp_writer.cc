@@ -10,17 +10,52 @@ namespace flowguard::wire::resp {
 namespace {
 
 constexpr size_t kCapacityMin = 16 * 1024;
-constexpr size_t kNumberBytesMax = 20;
-
 char* WriteNumber(char* out, uint64_t number) noexcept {
   if (number < 10) {
     *out = static_cast<char>('0' + number);
     return out + 1;
   }
+  if (number < 100) {
+    out[0] = static_cast<char>('0' + number / 10);
+    out[1] = static_cast<char>('0' + number % 10);
+    return out + 2;
+  }
   return std::to_chars(out, out + kNumberBytesMax, number).ptr;
 }
 
+char* WriteWord(char* out, std::string_view word) noexcept {
+  *out++ = '$';
+  out = WriteNumber(out, word.size());
+  *out++ = '\r';
+  *out++ = '\n';
+  if (!word.empty()) std::memcpy(out, word.data(), word.size());
+  out += word.size();
+  *out++ = '\r';
+  *out++ = '\n';
+  return out;
+}
+
 }  // namespace
+
+void WordWriter::Add(std::string_view word) noexcept {
+  FG_DCHECK(WordBytes(word.size()) <= static_cast<size_t>(room_end_ - end_));
+  end_ = WriteWord(end_, word);
+  ++count_;
+}
+
+void WordWriter::Add(int64_t number) noexcept {
+  char digits[kNumberBytesMax];
+  const char* const end = std::to_chars(digits, digits + sizeof digits, number).ptr;
+  Add(std::string_view(digits, static_cast<size_t>(end - digits)));
+}
+
+void WordWriter::Add(const EncodedWords& words) noexcept {
+  FG_DCHECK(words.bytes.size() <= static_cast<size_t>(room_end_ - end_));
+  if (words.count == 0) return;
+  std::memcpy(end_, words.bytes.data(), words.bytes.size());
+  end_ += words.bytes.size();
+  count_ += words.count;
+}
 
 void CommandBuffer::Length(char mark, uint64_t number) noexcept {
   char* const start = Room(kNumberBytesMax + 3);
@@ -34,28 +69,13 @@ void CommandBuffer::Length(char mark, uint64_t number) noexcept {
 
 void CommandBuffer::Word(std::string_view word) noexcept {
   char* const start = Room(WordBytes(word.size()));
-  char* out = start;
-  *out++ = '$';
-  out = WriteNumber(out, word.size());
-  *out++ = '\r';
-  *out++ = '\n';
-  if (!word.empty()) std::memcpy(out, word.data(), word.size());
-  out += word.size();
-  *out++ = '\r';
-  *out++ = '\n';
-  last_ += static_cast<size_t>(out - start);
+  last_ += static_cast<size_t>(WriteWord(start, word) - start);
 }
 
 void CommandBuffer::Word(uint64_t number) noexcept {
   char digits[kNumberBytesMax];
   const char* const end = WriteNumber(digits, number);
   Word({digits, static_cast<size_t>(end - digits)});
-}
-
-void CommandBuffer::Raw(std::string_view bytes) noexcept {
-  if (bytes.empty()) return;
-  std::memcpy(Room(bytes.size()), bytes.data(), bytes.size());
-  last_ += bytes.size();
 }
 
 void CommandBuffer::Repeat(uint64_t from, uint64_t to) noexcept {

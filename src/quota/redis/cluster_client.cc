@@ -55,7 +55,7 @@ Connection& ClusterClient::ConnectionOf(std::string_view key) noexcept {
 }
 
 void ClusterClient::Run(const Script& script, std::span<const std::string_view> keys,
-                        std::span<const std::string_view> args, Instant deadline, uint64_t ticket,
+                        const wire::resp::EncodedWords& args, Instant deadline, uint64_t ticket,
                         ReplySink* sink) noexcept {
   Connection& connection = keys.empty() ? AnyNode().Choose() : ConnectionOf(keys.front());
   connection.Run(script, keys, args, deadline, ticket, sink);

@@ -22,7 +22,7 @@ class ClusterClient final : public Commander, private ConnectionOwner, private R
   explicit ClusterClient(std::unique_ptr<ClientParts> parts);
 
   void Run(const Script& script, std::span<const std::string_view> keys,
-           std::span<const std::string_view> args, Instant deadline, uint64_t ticket,
+           const wire::resp::EncodedWords& args, Instant deadline, uint64_t ticket,
            ReplySink* sink) noexcept override;
   void Command(std::string_view key, std::span<const std::string_view> words, Instant deadline,
                uint64_t ticket, ReplySink* sink) noexcept override;

@@ -20,10 +20,7 @@ bool CommandQueue::HasRoom(size_t bytes) const noexcept {
   return count_ < base::kRedisPendingMax && bytes_.size() + bytes <= base::kRedisPendingBytesMax;
 }
 
-void CommandQueue::Push(PendingCommand command) noexcept {
-  command.begin = written_;
-  command.size = static_cast<uint32_t>(bytes_.end() - written_);
-  written_ = bytes_.end();
+void CommandQueue::Push(const PendingCommand& command) noexcept {
   if (count_ == ring_.size()) {
     std::vector<PendingCommand> larger(2 * ring_.size());
     for (size_t i = 0; i < count_; ++i)
@@ -36,7 +33,11 @@ void CommandQueue::Push(PendingCommand command) noexcept {
     if (waited_ != count_ && command.deadline < last_deadline_) ordered_ = false;
     last_deadline_ = command.deadline;
   }
-  At(count_++) = command;
+  PendingCommand& last = At(count_++);
+  last = command;
+  last.begin = written_;
+  last.size = static_cast<uint32_t>(bytes_.end() - written_);
+  written_ = bytes_.end();
 }
 
 PendingCommand CommandQueue::Pop() noexcept {

@@ -21,7 +21,8 @@
 
 namespace flowguard::quota::redis {
 
-struct PendingCommand {
+// In one line of memory.
+struct alignas(64) PendingCommand {
   enum class Kind : uint8_t {
     kCommand,
     kProbe,   // our own PING, to see whether the server answers
@@ -43,6 +44,8 @@ struct PendingCommand {
   [[nodiscard]] uint64_t end() const noexcept { return begin + size; }
 };
 
+static_assert(sizeof(PendingCommand) == 64);
+
 class CommandQueue {
  public:
   CommandQueue();
@@ -55,7 +58,7 @@ class CommandQueue {
   // Write a command's bytes here, then Push.
   [[nodiscard]] wire::resp::CommandBuffer& bytes() noexcept { return bytes_; }
   // What was written since the last Push belongs to `command`.
-  void Push(PendingCommand command) noexcept;
+  void Push(const PendingCommand& command) noexcept;
 
   // Requires: !empty().
   [[nodiscard]] const PendingCommand& front() const noexcept { return ring_[head_]; }

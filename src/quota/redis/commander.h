@@ -63,7 +63,7 @@ class Commander {
   // Arguments are copied.  All that is run in one turn of the loop leaves in one write
   // for each connection.
   virtual void Run(const Script& script, std::span<const std::string_view> keys,
-                   std::span<const std::string_view> args, Instant deadline, uint64_t ticket,
+                   const wire::resp::EncodedWords& args, Instant deadline, uint64_t ticket,
                    ReplySink* sink) noexcept = 0;
   // As Run, for a plain command on one key (empty: any master), such as {"PING"}.
   virtual void Command(std::string_view key, std::span<const std::string_view> words,

@@ -15,6 +15,7 @@
 // Threads: the loop's.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <optional>
 #include <span>
@@ -93,7 +94,7 @@ class Connection final : public net::Watcher, private net::ResolverUser {
 
   // As Commander's.
   void Run(const Script& script, std::span<const std::string_view> keys,
-           std::span<const std::string_view> args, Instant deadline, uint64_t ticket,
+           const wire::resp::EncodedWords& args, Instant deadline, uint64_t ticket,
            ReplySink* sink) noexcept;
   void Command(std::span<const std::string_view> words, Instant deadline, uint64_t ticket,
                ReplySink* sink) noexcept;
@@ -124,7 +125,9 @@ class Connection final : public net::Watcher, private net::ResolverUser {
 
   // Empty: the command can be taken; else why not.
   [[nodiscard]] std::string_view Obstacle(size_t bytes, Instant deadline) const noexcept;
-  void Enqueue(PendingCommand command) noexcept;
+  // What stands before the keys of a command of `words`.
+  void WriteHead(const Script& script, size_t keys, size_t words) noexcept;
+  void Enqueue(const PendingCommand& command) noexcept;
   void EnqueueAsking(Instant deadline) noexcept;
   void AskForFlush() noexcept;
   void Flush() noexcept;
@@ -172,6 +175,17 @@ class Connection final : public net::Watcher, private net::ResolverUser {
   int failures_ = 0;                                   // in a row
   bool probing_ = false;                               // a PING of our own is in the queue
   Duration patience_ = std::chrono::milliseconds(20);  // what the next PING is allowed
+
+  // What the last command of a script began with: mostly what the next one does.
+  struct Head {
+    const Script* script = nullptr;
+    size_t keys = 0;
+    size_t words = 0;
+    uint32_t body = 0;  // as PendingCommand's
+    size_t size = 0;
+    std::array<char, 128> bytes;
+  };
+  Head head_;
 
   wire::resp::Reader reader_;
   std::vector<char> input_;

@@ -25,7 +25,7 @@ constexpr std::string_view kEval = "$4\r\nEVAL\r\n";
 size_t BytesOf(std::span<const std::string_view> words) noexcept {
   size_t bytes = 0;
   for (const std::string_view word : words)
-    bytes += CommandBuffer::WordBytes(word.size());
+    bytes += wire::resp::WordBytes(word.size());
   return bytes;
 }
 
@@ -47,30 +47,41 @@ std::string_view Connection::Obstacle(size_t bytes, Instant deadline) const noex
 }
 
 void Connection::Run(const Script& script, std::span<const std::string_view> keys,
-                     std::span<const std::string_view> args, Instant deadline, uint64_t ticket,
+                     const wire::resp::EncodedWords& args, Instant deadline, uint64_t ticket,
                      ReplySink* sink) noexcept {
   const std::string_view obstacle =
-      Obstacle(kCommandBytes + BytesOf(keys) + BytesOf(args), deadline);
+      Obstacle(kCommandBytes + BytesOf(keys) + args.bytes.size(), deadline);
   if (!obstacle.empty()) return refusals_.Add(ticket, sink, obstacle);
-  CommandBuffer& out = queue_.bytes();
-  const uint64_t begin = out.end();
-  out.Begin(3 + keys.size() + args.size());
-  out.Raw(kEvalsha);
-  out.Word(script.sha1);
-  const uint64_t body = out.end();
-  out.Word(keys.size());
+  WriteHead(script, keys.size(), 3 + keys.size() + args.count);
   for (const std::string_view key : keys)
-    out.Word(key);
-  for (const std::string_view arg : args)
-    out.Word(arg);
+    queue_.bytes().Word(key);
+  queue_.bytes().Raw(args.bytes);
   PendingCommand command;
   command.sink = sink;
   command.ticket = ticket;
   command.script = &script;
   command.issued = loop_.Now();
   command.deadline = deadline;
-  command.body = static_cast<uint32_t>(body - begin);
+  command.body = head_.body;
   Enqueue(command);
+}
+
+void Connection::WriteHead(const Script& script, size_t keys, size_t words) noexcept {
+  CommandBuffer& out = queue_.bytes();
+  if (head_.script == &script && head_.keys == keys && head_.words == words)
+    return out.Raw({head_.bytes.data(), head_.size});
+  const uint64_t begin = out.end();
+  out.Begin(words);
+  out.Raw(kEvalsha);
+  out.Word(script.sha1);
+  const uint64_t body = out.end();
+  out.Word(keys);
+  const std::string_view written = out.View(begin, out.end());
+  head_.script = written.size() <= head_.bytes.size() ? &script : nullptr;
+  head_.keys = keys;
+  head_.words = words;
+  head_.body = static_cast<uint32_t>(body - begin);
+  head_.size = written.copy(head_.bytes.data(), head_.bytes.size());
 }
 
 void Connection::Command(std::span<const std::string_view> words, Instant deadline, uint64_t ticket,
@@ -110,7 +121,7 @@ void Connection::EnqueueAsking(Instant deadline) noexcept {
   Enqueue(word);
 }
 
-void Connection::Enqueue(PendingCommand command) noexcept {
+void Connection::Enqueue(const PendingCommand& command) noexcept {
   queue_.Push(command);
   if (command.script != nullptr) patience_ = command.deadline - command.issued;
   // Deadlines mostly come in order, so that this is mostly one comparison.

@@ -121,8 +121,7 @@ struct FakeServerTest : ::testing::Test {
   }
   void Run(uint64_t ticket, Duration within = std::chrono::milliseconds(20),
            std::string_view key = "k") {
-    const std::string_view arg = "7";
-    client->Run(script, {&key, 1}, {&arg, 1}, loop->Now() + within, ticket, &log);
+    client->Run(script, {&key, 1}, {1, "$1\r\n7\r\n"}, loop->Now() + within, ticket, &log);
   }
   // The bytes as words of EVALSHA for `key`.
   [[nodiscard]] Words Evalsha(const std::string& key = "k") const {

@@ -14,7 +14,7 @@ SingleClient::SingleClient(std::unique_ptr<ClientParts> parts)
 }
 
 void SingleClient::Run(const Script& script, std::span<const std::string_view> keys,
-                       std::span<const std::string_view> args, Instant deadline, uint64_t ticket,
+                       const wire::resp::EncodedWords& args, Instant deadline, uint64_t ticket,
                        ReplySink* sink) noexcept {
   node_.Choose().Run(script, keys, args, deadline, ticket, sink);
 }

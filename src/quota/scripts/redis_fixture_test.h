@@ -26,6 +26,7 @@
 
 #include "quota/redis/commander.h"
 #include "testing/socket_client.h"
+#include "wire/resp_text_test.h"
 
 namespace flowguard::quota {
 
@@ -168,13 +169,14 @@ class BlockingCommander final : public redis::Commander {
   RedisConnection connection;
 
   void Run(const redis::Script& script, std::span<const std::string_view> keys,
-           std::span<const std::string_view> args, Instant, uint64_t ticket,
+           const wire::resp::EncodedWords& args, Instant, uint64_t ticket,
            redis::ReplySink* sink) noexcept override {
     ++scripts_run;
     std::string source(script.source);
     std::vector<std::string> words{"EVAL", source, std::to_string(keys.size())};
     words.insert(words.end(), keys.begin(), keys.end());
-    words.insert(words.end(), args.begin(), args.end());
+    for (std::string& word : WordsOf(args))
+      words.push_back(std::move(word));
     if (now_us.has_value()) {
       words[1] = std::string(kSetClock) + source;
       words.push_back(std::to_string(*now_us / 1'000'000));
