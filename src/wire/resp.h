@@ -74,7 +74,7 @@ class Reader {
   Status ReadNumber(std::string_view bytes, size_t at, int64_t& value, size_t& next) noexcept;
   Status CheckLine(char type, Head& head) noexcept;
   Status Build(std::string_view bytes, size_t slot, size_t depth) noexcept;
-  size_t BuildIntegers(std::string_view bytes, size_t first, size_t most) noexcept;
+  bool BuildIntegers(std::string_view bytes, size_t slot) noexcept;
   Status Scan(std::string_view bytes) noexcept;
   size_t Claim(size_t count) noexcept;
   Status Bad(size_t at, std::string_view problem) noexcept;

@@ -146,26 +146,40 @@ Reader::Status Reader::Scan(std::string_view bytes) noexcept {
   }
 }
 
-// Reads items from at_ on that are plain integers, as most of what scripts answer is, into
-// items_[first] and after it.  How many of `most` they are; the next one is Build's.
-size_t Reader::BuildIntegers(std::string_view bytes, size_t first, size_t most) noexcept {
+// Reads an array of plain integers, as most of what scripts answer is, from at_ on to
+// items_[slot].  False: it is something else, or not all there, and nothing was read.
+bool Reader::BuildIntegers(std::string_view bytes, size_t slot) noexcept {
   const char* const end = bytes.data() + bytes.size();
   const char* p = bytes.data() + at_;
-  size_t count = 0;
-  while (count < most && p != end && *p == ':') {
-    int64_t integer = 0;
-    const char* const next = ReadPlainNumber(p + 1, end, integer);
-    if (next == nullptr) break;
-    items_[first + count++] = {
-        .type = Value::Type::kInteger, .text = {}, .integer = integer, .items = {}};
-    p = next;
+  int64_t count = 0;
+  if (p == end || *p != '*') return false;
+  p = ReadPlainNumber(p + 1, end, count);
+  if (p == nullptr || count > (end - p) / static_cast<std::ptrdiff_t>(kItemBytesMin)) return false;
+  const auto items = static_cast<size_t>(count);
+  if (counted_ + items + 1 > base::kRespItemsMax) return false;
+  const size_t first = Claim(items);
+  for (size_t i = 0; i < items; ++i) {
+    Value& value = items_[first + i];
+    value = {.type = Value::Type::kInteger, .text = {}, .integer = 0, .items = {}};
+    if (p != end && *p == ':') {
+      p = ReadPlainNumber(p + 1, end, value.integer);
+      if (p != nullptr) continue;
+    }
+    used_ = first;
+    return false;
   }
+  counted_ += items + 1;
+  items_[slot] = {.type = Value::Type::kArray,
+                  .text = {},
+                  .integer = 0,
+                  .items = {items_.data() + first, items}};
   at_ = static_cast<size_t>(p - bytes.data());
-  return count;
+  return true;
 }
 
 // The value at at_ goes to items_[slot].
 Reader::Status Reader::Build(std::string_view bytes, size_t slot, size_t depth) noexcept {
+  if (depth < base::kRespDepthMax && BuildIntegers(bytes, slot)) return Status::kDone;
   Head head;
   do {
     head.at = at_;
@@ -177,7 +191,7 @@ Reader::Status Reader::Build(std::string_view bytes, size_t slot, size_t depth) 
     // So that memory is taken only for what has come.
     if (head.items > (bytes.size() - at_) / kItemBytesMin) return Status::kNeedMore;
     const size_t first = Claim(head.items);
-    for (size_t i = BuildIntegers(bytes, first, head.items); i < head.items; ++i) {
+    for (size_t i = 0; i < head.items; ++i) {
       const Status inner = Build(bytes, first + i, depth + 1);
       if (inner != Status::kDone) return inner;
     }

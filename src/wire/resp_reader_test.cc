@@ -54,6 +54,11 @@ const std::vector<Case>& Replies() {
       {"=8\r\ntxt:some\r\n", "'some'"},
       {"*0\r\n", "[]"},
       {"*3\r\n:1\r\n$1\r\na\r\n*1\r\n_\r\n", "[1 'a' [null]]"},
+      {"*3\r\n:1\r\n:1000\r\n:1764508169123456\r\n", "[1 1000 1764508169123456]"},
+      {"*2\r\n:12345678\r\n:123456789\r\n", "[12345678 123456789]"},
+      {"*3\r\n:1\r\n:-2\r\n:12345678901234567\r\n", "[1 -2 12345678901234567]"},
+      {"*3\r\n:1\r\n:2\r\n+a\r\n", "[1 2 'a']"},
+      {"*2\r\n*2\r\n:1\r\n:2\r\n*1\r\n*1\r\n:00000000000000003\r\n", "[[1 2] [[3]]]"},
       {"~2\r\n+a\r\n+b\r\n", "['a' 'b']"},
       {"%2\r\n+a\r\n:1\r\n+b\r\n*2\r\n:2\r\n:3\r\n", "map['a' 1 'b' [2 3]]"},
       {">2\r\n+message\r\n+x\r\n", "push['message' 'x']"},
@@ -96,6 +101,26 @@ TEST(RespReader, ReadsTheSameByteByByte) {
   }
 }
 
+// Rules out: digits that are taken eight at a time and read otherwise than one by one.
+TEST(RespReader, ReadsNumbersOfEveryLengthWhateverFollows) {
+  for (size_t length = 1; length <= 19; ++length) {
+    for (const char first : {'1', '9', '0'}) {
+      std::string digits(1, first);
+      while (digits.size() < length)
+        digits += static_cast<char>('0' + digits.size() * 7 % 10);
+      if (length == 19 && first == '9') digits[1] = '1';  // 64 bits end soon after
+      const std::string text = std::to_string(std::stoll(digits));
+      for (const char* const next : {"", ":1\r\n", "+0123456789\r\n"}) {
+        Reader reader;
+        const std::string bytes = ":" + digits + "\r\n" + next;
+        ASSERT_EQ(reader.Read(bytes), Status::kDone) << bytes;
+        EXPECT_EQ(ToText(reader.value()), text);
+        EXPECT_EQ(reader.consumed(), digits.size() + 3);
+      }
+    }
+  }
+}
+
 TEST(RespReader, SaysWhatIsWrongAndWhere) {
   const std::vector<Case> cases{
       {"HTTP/1.1 400 Bad Request\r\n", "fault at 0: no type of RESP begins with this byte"},
@@ -103,6 +128,14 @@ TEST(RespReader, SaysWhatIsWrongAndWhere) {
       {":\r\n", "fault at 1: not a number"},
       {":--1\r\n", "fault at 2: not a number"},
       {":9223372036854775808\r\n", "fault at 1: a number that 64 bits do not hold"},
+      {":12345678x\r\n", "fault at 9: not a number"},
+      {":1234567:\r\n", "fault at 8: not a number"},
+      {":1234567/\r\n", "fault at 8: not a number"},
+      {":123456\xb1\r\n", "fault at 7: not a number"},
+      {":1234567890123456\rx", "fault at 18: a carriage return within a line"},
+      {":99999999999999999999\r\n", "fault at 1: a number that 64 bits do not hold"},
+      {"*2\r\n:1\r\n:1x\r\n", "fault at 10: not a number"},
+      {"*2\r\n:1\r\n?\r\n", "fault at 8: no type of RESP begins with this byte"},
       {":1\rx", "fault at 3: a carriage return within a line"},
       {"+a\rb\r\n", "fault at 3: a carriage return within a line"},
       {"$-2\r\n", "fault at 0: a negative length"},
@@ -135,6 +168,13 @@ TEST(RespReader, BoundsLevelsAndLines) {
     nested += "*1\r\n";
   EXPECT_EQ(ReadWhole(nested + ":1\r\n").substr(0, 4), "[[[[");
   EXPECT_EQ(ReadWhole(nested + "*1\r\n:1\r\n"), "fault at 64: too many levels");
+  std::string integers;
+  for (size_t i = 0; i < base::kRespItemsMax; ++i)
+    integers += ":7\r\n";
+  const std::string most = "*" + std::to_string(base::kRespItemsMax - 1) + "\r\n";
+  EXPECT_EQ(ReadWhole(most + integers.substr(4)).substr(0, 6), "[7 7 7");
+  EXPECT_EQ(ReadWhole("*" + std::to_string(base::kRespItemsMax) + "\r\n" + integers),
+            "fault at 0: more items than allowed");
   EXPECT_EQ(ReadWhole("+" + std::string(base::kRespLineBytesMax, 'x')), "needs more");
   EXPECT_EQ(ReadWhole("+" + std::string(base::kRespLineBytesMax + 1, 'x')),
             "fault at 0: a longer line than allowed");

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <array>
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
 #include "wire/resp.h"
+#include "wire/resp_text_test.h"
 
 namespace flowguard::wire::resp {
 namespace {
@@ -23,6 +27,26 @@ TEST(RespWriter, WritesCommandsAsArraysOfStrings) {
   EXPECT_EQ(All(out), std::string("*3\r\n$3\r\nSET\r\n$0\r\n\r\n$5\r\na\r\n\0b\r\n"
                                   "*1\r\n$20\r\n18446744073709551615\r\n",
                                   61));
+}
+
+TEST(RespWriter, EncodesWordsInRoomOfItsUser) {
+  std::array<char, 8 * WordBytes(kNumberBytesMax)> room;
+  WordWriter first(room);
+  EXPECT_EQ(first.words().count, 0U);
+  first.Add("EVAL");
+  first.Add("");
+  first.Add(INT64_MIN);
+  first.Add(int64_t{0});
+  const EncodedWords words = first.words();
+  EXPECT_EQ(words.bytes, "$4\r\nEVAL\r\n$0\r\n\r\n$20\r\n-9223372036854775808\r\n$1\r\n0\r\n");
+  std::array<char, 8 * WordBytes(kNumberBytesMax)> other_room;
+  WordWriter other(other_room);
+  other.Add(EncodedWords());
+  other.Add(words);
+  other.Add(std::string(100, 'x'));
+  const std::vector<std::string> expected{"EVAL", "", "-9223372036854775808", "0",
+                                          std::string(100, 'x')};
+  EXPECT_EQ(WordsOf(other.words()), expected);
 }
 
 TEST(RespWriter, PositionsStandWhileTheBufferMoves) {
