@@ -44,15 +44,17 @@ struct Ask {
   uint64_t ticket = 0;
   engine::TakeSink* sink = nullptr;
   Instant deadline;
-  std::array<AskPart, base::kRemoteTakesPerRequestMax> parts;
-  std::array<engine::TakeOutcome, base::kRemoteTakesPerRequestMax> outcomes;
 
+  bool listed_ending = false;
   Ask* chain = nullptr;        // by ticket
   Ask* next = nullptr;         // in a cell's queue, or a flight's run
   Ask* prev = nullptr;         // in a cell's queue
   Ask* next_ending = nullptr;  // by deadline, while it waits or flies with others
   Ask* prev_ending = nullptr;
-  bool listed_ending = false;
+
+  // At most as many as a request may have: nearly always the first alone.
+  std::array<AskPart, base::kRemoteTakesPerRequestMax> parts;
+  std::array<engine::TakeOutcome, base::kRemoteTakesPerRequestMax> outcomes;
 };
 
 }  // namespace flowguard::quota

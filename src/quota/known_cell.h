@@ -148,40 +148,55 @@ class SlotBook {
   uint32_t epoch_ = 0;
 };
 
-// What every take touches comes first: of thousands of cells each line of memory has to be
-// fetched.
+// Of thousands of cells each line of memory has to be fetched.  Every take finds what it asks
+// in the first, writes the second, and sends what stands in the third and fourth; what
+// few cells have comes after, and the first line tells whether there is any.
 struct alignas(64) KnownCell {
   base::Hash128 id;  // of key and shape
   KnownCell* chain = nullptr;
-  // In use; else it is in the list of those that may be forgotten.
-  KnownCell* newer = nullptr;
-  KnownCell* older = nullptr;
-  uint32_t pins = 0;
-  uint32_t place = 0;  // see CellServer::PlaceOf
-  bool joins = false;  // see CellServer::TakesJoin
-  bool in_flight = false;
-  bool listed_dirty = false;
-  bool listed_leased = false;
-  bool listed_held = false;  // at held_at
-
+  size_t pool_index = 0;
   // Who waits for it, in order of arrival.
   Ask* first = nullptr;
   Ask* last_ask = nullptr;
-  int64_t overshoot = 0;                 // of leases; 0: none
-  Instant returned_at = Instant::min();  // when our last give-back left; max(): it waits still
-  Lease lease;
-  limit::Numbers last;  // what the server told with its last grant
-  CellShape shape;
-  DenyList denials;
-  Prefilter filter;
+  uint32_t pins = 0;       // while in use it is not forgotten
+  uint32_t place = 0;      // see CellServer::PlaceOf
+  bool joins : 1 = false;  // see CellServer::TakesJoin
+  bool in_flight : 1 = false;
+  bool listed_dirty : 1 = false;
+  bool listed_leased : 1 = false;
+  bool listed_held : 1 = false;  // at held_at
+  bool leases : 1 = false;       // overshoot > 0
+  bool denies : 1 = false;       // denials may hold some
+  bool filters : 1 = false;      // filter.enabled()
 
+  alignas(64) limit::Numbers last;       // what the server told with its last grant
+  Instant returned_at = Instant::min();  // when our last give-back left; max(): it waits still
+  int64_t overshoot = 0;                 // of leases
+
+  CellShape shape;
   size_t key_size = 0;
   std::array<char, base::kCellKeyBytesMax> key_bytes;
+
+  Lease lease;
+  DenyList denials;
+  Prefilter filter;
   SlotBook slots;
   Instant renew_at;
   uint32_t renewals_out = 0;  // in flights
   size_t held_at = 0;         // in the store's list of those that have slots
-  size_t pool_index = 0;
+
+  // What DenyList tells.
+  [[nodiscard]] std::optional<limit::Numbers> Denial(int64_t cost, Instant now) const noexcept {
+    return denies ? denials.Find(cost, now) : std::nullopt;
+  }
+  void ForgetDenials() noexcept {
+    denials.Clear();
+    denies = false;
+  }
+  // What Prefilter tells.
+  [[nodiscard]] std::optional<limit::Numbers> Filtered(int64_t cost, Instant now) const noexcept {
+    return filters ? filter.Refusal(now, cost) : std::nullopt;
+  }
 
   [[nodiscard]] std::string_view key() const noexcept { return {key_bytes.data(), key_size}; }
 };

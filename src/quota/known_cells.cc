@@ -75,15 +75,16 @@ KnownCells::KnownCells(const CellServer& server, uint64_t seed, StoreCounters& c
       seed_(seed),
       counters_(counters),
       pool_(base::kStoreCellsMax),
-      buckets_(kBuckets) {}
+      buckets_(kBuckets),
+      unpinned_(kEnd + 1, {kEnd, kEnd}) {}
 
 KnownCell* KnownCells::Get(const engine::RemoteTake& take, int shard) {
   const base::Hash128 id = IdOf(take, shard, seed_);
   if (KnownCell* const found = Find(id); found != nullptr) {
-    if (found->pins == 0) {
-      Unlink(*found);
-      PushNewest(*found);
-    }
+    // What is sent of it, and what is told of it, is read a while later.
+    __builtin_prefetch(&found->last);
+    __builtin_prefetch(&found->shape);
+    __builtin_prefetch(found->key_bytes.data());
     return found;
   }
   KnownCell* const cell = Room();
@@ -108,10 +109,12 @@ void KnownCells::Fill(KnownCell& cell, const base::Hash128& id, const engine::Re
   cell.key_size = key.text().size();
   cell.place = server_.PlaceOf(cell.key());
   cell.overshoot = rule.lease.overshoot;
-  cell.joins = cell.overshoot == 0 && server_.TakesJoin(cell.key(), cell.shape);
-  cell.denials.Clear();
+  cell.leases = cell.overshoot != 0;
+  cell.joins = !cell.leases && server_.TakesJoin(cell.key(), cell.shape);
+  cell.ForgetDenials();
   cell.filter.Clear();
   if (rule.prefilter) cell.filter.Enable(rule.algorithm, cell.shape.config);
+  cell.filters = cell.filter.enabled();
   cell.lease = {};
   cell.slots.Clear(last_epoch_);
   cell.last = {};
@@ -127,8 +130,8 @@ KnownCell* KnownCells::Find(const base::Hash128& id) const noexcept {
 
 KnownCell* KnownCells::Room() noexcept {
   if (KnownCell* const fresh = pool_.Take(); fresh != nullptr) return fresh;
-  KnownCell* const oldest = oldest_;
-  if (oldest == nullptr) return nullptr;
+  if (unpinned_[kEnd].newer == kEnd) return nullptr;
+  KnownCell* const oldest = &pool_[unpinned_[kEnd].newer];
   Unlink(*oldest);
   KnownCell** link = &BucketOf(oldest->id);
   while (*link != oldest)
@@ -147,18 +150,18 @@ void KnownCells::Unpin(KnownCell& cell) noexcept {
   if (--cell.pins == 0) PushNewest(cell);
 }
 
-void KnownCells::Unlink(KnownCell& cell) noexcept {
-  (cell.newer != nullptr ? cell.newer->older : newest_) = cell.older;
-  (cell.older != nullptr ? cell.older->newer : oldest_) = cell.newer;
-  cell.newer = nullptr;
-  cell.older = nullptr;
+void KnownCells::Unlink(const KnownCell& cell) noexcept {
+  const Neighbours& own = unpinned_[cell.pool_index];
+  unpinned_[own.newer].older = own.older;
+  unpinned_[own.older].newer = own.newer;
 }
 
-void KnownCells::PushNewest(KnownCell& cell) noexcept {
-  cell.newer = nullptr;
-  cell.older = newest_;
-  (newest_ != nullptr ? newest_->newer : oldest_) = &cell;
-  newest_ = &cell;
+void KnownCells::PushNewest(const KnownCell& cell) noexcept {
+  const auto own = static_cast<uint32_t>(cell.pool_index);
+  Neighbours& end = unpinned_[kEnd];
+  unpinned_[own] = {kEnd, end.older};
+  unpinned_[end.older].newer = own;
+  end.older = own;
 }
 
 }  // namespace flowguard::quota

@@ -24,8 +24,8 @@ class KnownCells {
   // All must outlive this.
   KnownCells(const CellServer& server, uint64_t seed, StoreCounters& counters);
 
-  // The cell of `take`, remembered from here on; null when all that are remembered are in
-  // use.  `shard`: which of the rule's, else 0.
+  // The cell of `take`, remembered from here on, and pinned before the next call if it is to
+  // stay so; null when all that are remembered are in use.  `shard`: which of the rule's, else 0.
   // Cost: a hash; allocates only while more are known than ever before.
   KnownCell* Get(const engine::RemoteTake& take, int shard);
 
@@ -41,8 +41,8 @@ class KnownCells {
   [[nodiscard]] KnownCell* Find(const base::Hash128& id) const noexcept;
   KnownCell* Room() noexcept;
   void Fill(KnownCell& cell, const base::Hash128& id, const engine::RemoteTake& take, int shard);
-  void Unlink(KnownCell& cell) noexcept;
-  void PushNewest(KnownCell& cell) noexcept;
+  void Unlink(const KnownCell& cell) noexcept;
+  void PushNewest(const KnownCell& cell) noexcept;
   [[nodiscard]] KnownCell*& BucketOf(const base::Hash128& id) noexcept {
     return buckets_[id.low & (buckets_.size() - 1)];
   }
@@ -53,8 +53,14 @@ class KnownCells {
   Pool<KnownCell> pool_;
   std::vector<KnownCell*> buckets_;
   uint32_t last_epoch_ = 0;
-  KnownCell* newest_ = nullptr;  // of those that are not pinned
-  KnownCell* oldest_ = nullptr;
+  // The cells that are not pinned, by their places in the pool: a ring through kEnd, whose older
+  // neighbour is the newest.  Beside the cells, so that neighbours of a cell are not fetched.
+  static constexpr uint32_t kEnd = base::kStoreCellsMax;
+  struct Neighbours {
+    uint32_t newer;
+    uint32_t older;
+  };
+  std::vector<Neighbours> unpinned_;
 };
 
 }  // namespace flowguard::quota

@@ -166,7 +166,8 @@ bool SharedStore::FitsTogether(const Ask& ask) const noexcept {
     const KnownCell* const cell = part.cell;
     if (part.settled || part.soft || part.cost == 0 || part.shards > 1) return false;
     if (cell->place != first->place || cell->in_flight || cell->first != nullptr) return false;
-    if (cell->lease.units > 0 || reach_.Away(server_.ServerOf(cell->place))) return false;
+    if ((cell->leases && cell->lease.units > 0) || reach_.Away(server_.ServerOf(cell->place)))
+      return false;
     for (size_t other = 0; other < i; ++other) {
       if (ask.parts[other].cell == cell) return false;
     }
@@ -211,17 +212,18 @@ SharedStore::Local SharedStore::TryLocally(Ask& ask) noexcept {
 
 std::optional<Numbers> SharedStore::RememberedRefusal(const AskPart& part) noexcept {
   if (part.cost == 0) return std::nullopt;
-  std::optional<Numbers> numbers = part.cell->denials.Find(part.cost, now_);
+  std::optional<Numbers> numbers = part.cell->Denial(part.cost, now_);
   if (numbers) {
     StoreCounters::Add(counters_.denied);
     return numbers;
   }
-  numbers = part.cell->filter.Refusal(now_, part.cost);
+  numbers = part.cell->Filtered(part.cost, now_);
   if (numbers) StoreCounters::Add(counters_.prefiltered);
   return numbers;
 }
 
 bool SharedStore::HasLeased(const AskPart& part) const noexcept {
+  if (!part.cell->leases) return false;
   const Lease& lease = part.cell->lease;
   return part.cost > 0 && lease.open && lease.units >= part.cost && now_ < lease.expires;
 }

@@ -158,8 +158,9 @@ void SharedStore::AddTakes(Flight& flight, KnownCell& cell) noexcept {
 
 // Who asks anyway takes a few units ahead for those who come next.
 void SharedStore::AddLease(Flight& flight, KnownCell& cell) noexcept {
+  if (!cell.leases) return;
   Lease& lease = cell.lease;
-  if (cell.overshoot == 0 || lease.size <= 1 || lease.asked || lease.units > 0) return;
+  if (lease.size <= 1 || lease.asked || lease.units > 0) return;
   if (lease.open) {
     // It is spent: what was taken is not outstanding any more.
     lease.open = false;
@@ -367,22 +368,23 @@ void SharedStore::Learn(const Flight& flight, const Run& run, const CellReply& r
     if (take && unknown && cell.shape.concurrency) UnknownSlots(cell);
     return;
   }
-  cell.filter.Sync(flight.sent_at, now_, reply.now_us);
+  if (cell.filters) cell.filter.Sync(flight.sent_at, now_, reply.now_us);
   if (!take) return;
   cell.last = reply.numbers;
   cell.last.allowed = true;
   cell.last.retry_after = Duration::zero();
   cell.last.wait = Duration::zero();
   if (reply.granted > 0) {
-    cell.filter.Took(reply.now_us, run.cost, reply.granted);
+    if (cell.filters) cell.filter.Took(reply.now_us, run.cost, reply.granted);
     if (cell.shape.concurrency) HoldSlots(cell, run.epoch, run.cost * reply.granted);
   }
   const bool refused = reply.granted < run.count && !reply.numbers.allowed;
   // Slots free when calls end, not when a time is over.
   if (refused && !cell.shape.concurrency && !BeforeOurGiveBack(cell, flight.sent_at)) {
     cell.denials.Add(run.cost, reply.numbers, flight.sent_at, now_);
+    cell.denies = true;
   }
-  if (cell.overshoot == 0) return;
+  if (!cell.leases) return;
   Lease& lease = cell.lease;
   const int64_t nodes = std::max(Nodes(), 1);
   if (refused) {
@@ -447,9 +449,8 @@ void SharedStore::Landed(KnownCell& cell) noexcept {
   while (cell.first != nullptr && !cell.in_flight) {
     Ask& ask = *cell.first;
     const AskPart& part = ask.parts[ask.at];
-    const bool local = HasLeased(part) || cell.denials.Find(part.cost, now_) ||
-                       cell.filter.Refusal(now_, part.cost) ||
-                       reach_.Away(server_.ServerOf(cell.place));
+    const bool local = HasLeased(part) || cell.Denial(part.cost, now_) ||
+                       cell.Filtered(part.cost, now_) || reach_.Away(server_.ServerOf(cell.place));
     if (!local) break;
     Dequeue(ask);
     UnlistEnding(ask);

@@ -21,7 +21,7 @@ void SharedStore::AddDue(CellOp op, KnownCell& cell, int64_t cost, int64_t mark,
                          int tries) noexcept {
   const bool gives_back = op == CellOp::kGiveBack || (op == CellOp::kReturn && cost > 0);
   if (gives_back) {
-    cell.denials.Clear();
+    cell.ForgetDenials();
     cell.filter.Forget();
   }
   if (dues_.size() >= base::kStoreDuesMax) {
