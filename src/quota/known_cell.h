@@ -185,6 +185,8 @@ struct alignas(64) KnownCell {
   uint32_t renewals_out = 0;  // in flights
   size_t held_at = 0;         // in the store's list of those that have slots
 
+  // Whether either of these may tell a refusal.
+  [[nodiscard]] bool MayRefuse() const noexcept { return denies || filters; }
   // What DenyList tells.
   [[nodiscard]] std::optional<limit::Numbers> Denial(int64_t cost, Instant now) const noexcept {
     return denies ? denials.Find(cost, now) : std::nullopt;

@@ -211,7 +211,7 @@ SharedStore::Local SharedStore::TryLocally(Ask& ask) noexcept {
 }
 
 std::optional<Numbers> SharedStore::RememberedRefusal(const AskPart& part) noexcept {
-  if (part.cost == 0) return std::nullopt;
+  if (part.cost == 0 || !part.cell->MayRefuse()) return std::nullopt;
   std::optional<Numbers> numbers = part.cell->Denial(part.cost, now_);
   if (numbers) {
     StoreCounters::Add(counters_.denied);

@@ -149,7 +149,7 @@ void SharedStore::AddTakes(Flight& flight, KnownCell& cell) noexcept {
       run = &AddRun(flight, op, cell);
       run->first = &ask;
       run->cost = part.cost;
-      run->epoch = cell.slots.epoch();
+      if (cell.shape.concurrency) run->epoch = cell.slots.epoch();
     }
     run->last = &ask;
     ++run->count;
@@ -182,7 +182,7 @@ void SharedStore::SendTogether(Ask& ask) noexcept {
     Run& run = AddRun(*flight, CellOp::kTake, cell);
     run.count = 1;
     run.cost = ask.parts[i].cost;
-    run.epoch = cell.slots.epoch();
+    if (cell.shape.concurrency) run.epoch = cell.slots.epoch();
     cell.in_flight = true;
   }
   ask.state = Ask::State::kFlying;
