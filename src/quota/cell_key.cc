@@ -23,10 +23,17 @@ constexpr unsigned char kHashed = 0xff;
 constexpr char kDigest = 0;  // instead of the first part's tag: what follows is a hash of all
 constexpr size_t kHashBytes = sizeof(base::Hash128);
 
-bool IsPlain(char c, std::string_view kept) noexcept {
+constexpr std::array<bool, 256> kPlain = [] {
   constexpr std::string_view kSpecial = "%{},=:#!";
-  if (c <= 0x20 || c >= 0x7f) return false;
-  return kSpecial.find(c) == std::string_view::npos || kept.find(c) != std::string_view::npos;
+  std::array<bool, 256> plain{};
+  for (char c = 0x21; c < 0x7f; ++c)
+    plain[static_cast<unsigned char>(c)] = kSpecial.find(c) == std::string_view::npos;
+  return plain;
+}();
+
+// `kept`: characters that are not escaped either.
+bool IsPlain(char c, std::string_view kept) noexcept {
+  return kPlain[static_cast<unsigned char>(c)] || kept.find(c) != std::string_view::npos;
 }
 
 size_t EscapedSize(std::string_view text, std::string_view kept) noexcept {
@@ -91,14 +98,16 @@ void CellKey::Put(std::string_view text) noexcept {
 }
 
 void CellKey::PutEscaped(std::string_view text, std::string_view kept) noexcept {
-  for (const char c : text) {
-    if (IsPlain(c, kept)) {
-      Put({&c, 1});
-    } else {
-      const auto byte = static_cast<unsigned char>(c);
-      const char escaped[] = {'%', kHex[byte >> 4], kHex[byte & 15]};
-      Put({escaped, sizeof escaped});
-    }
+  while (!text.empty()) {
+    const auto special =
+        std::find_if_not(text.begin(), text.end(), [kept](char c) { return IsPlain(c, kept); });
+    const auto plain = static_cast<size_t>(special - text.begin());
+    Put(text.substr(0, plain));
+    if (special == text.end()) return;
+    const auto byte = static_cast<unsigned char>(*special);
+    const char escaped[] = {'%', kHex[byte >> 4], kHex[byte & 15]};
+    Put({escaped, sizeof escaped});
+    text.remove_prefix(plain + 1);
   }
 }
 

@@ -20,42 +20,6 @@ int64_t PartOf(int64_t whole, int parts, int index) noexcept {
   return whole / parts + (index < whole % parts ? 1 : 0);
 }
 
-// A number as bytes of a text that is hashed.
-class IdText {
- public:
-  void Add(int64_t value) noexcept {
-    FG_DCHECK(size_ + sizeof value <= bytes_.size());
-    std::memcpy(bytes_.data() + size_, &value, sizeof value);
-    size_ += sizeof value;
-  }
-  [[nodiscard]] std::string_view view() const noexcept { return {bytes_.data(), size_}; }
-
- private:
-  std::array<char, 160> bytes_;
-  size_t size_ = 0;
-};
-
-base::Hash128 IdOf(const engine::RemoteTake& take, int shard, uint64_t seed) noexcept {
-  const Rule& rule = take.rule->rule;
-  const base::Hash128 key = base::HashOf(take.key, seed);
-  IdText text;
-  text.Add(static_cast<int64_t>(key.low));
-  text.Add(static_cast<int64_t>(key.high));
-  text.Add(static_cast<int64_t>(rule.tag));
-  text.Add(static_cast<int64_t>(rule.kind));
-  text.Add(static_cast<int64_t>(rule.algorithm));
-  text.Add(rule.shards * int64_t{base::kShardsMax} + shard);
-  text.Add(rule.lease.overshoot);
-  text.Add(rule.prefilter ? 1 : 0);
-  text.Add(take.config.rate.limit);
-  text.Add(take.config.rate.window.count());
-  text.Add(take.config.burst);
-  text.Add(take.config.buckets);
-  text.Add(take.config.wait.count());
-  text.Add(take.config.max_debt);
-  return base::HashOf(text.view(), seed);
-}
-
 }  // namespace
 
 CellShape ShapeOf(const engine::RemoteTake& take, int shard) noexcept {
@@ -78,8 +42,32 @@ KnownCells::KnownCells(const CellServer& server, uint64_t seed, StoreCounters& c
       buckets_(kBuckets),
       unpinned_(kEnd + 1, {kEnd, kEnd}) {}
 
+// Of what is hashed nearly all is the rule's, and the takes of one rule come together.
+base::Hash128 KnownCells::IdOf(const engine::RemoteTake& take, int shard) noexcept {
+  const Rule& rule = take.rule->rule;
+  const RuleNumbers numbers{static_cast<int64_t>(rule.tag),
+                            static_cast<int64_t>(rule.kind),
+                            static_cast<int64_t>(rule.algorithm),
+                            rule.shards * int64_t{base::kShardsMax} + shard,
+                            rule.lease.overshoot,
+                            rule.prefilter ? 1 : 0,
+                            take.config.rate.limit,
+                            take.config.rate.window.count(),
+                            take.config.burst,
+                            take.config.buckets,
+                            take.config.wait.count(),
+                            take.config.max_debt};
+  if (last_numbers_ != numbers) {
+    std::array<char, sizeof numbers> bytes;
+    std::memcpy(bytes.data(), numbers.data(), sizeof numbers);
+    last_numbers_ = numbers;
+    last_seed_ = base::Hash64({bytes.data(), bytes.size()}, seed_);
+  }
+  return base::HashOf(take.key, last_seed_);
+}
+
 KnownCell* KnownCells::Get(const engine::RemoteTake& take, int shard) {
-  const base::Hash128 id = IdOf(take, shard, seed_);
+  const base::Hash128 id = IdOf(take, shard);
   if (KnownCell* const found = Find(id); found != nullptr) {
     // What is sent of it, and what is told of it, is read a while later.
     __builtin_prefetch(&found->last);

@@ -3,8 +3,10 @@
 // The cells that a store knows, bounded: the one unused for longest makes room.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "engine/quota_store.h"
@@ -38,6 +40,10 @@ class KnownCells {
   void BeginEpoch(KnownCell& cell) noexcept { cell.slots.BeginEpoch(++last_epoch_); }
 
  private:
+  // What a rule and the shard of a cell say of its shape.
+  using RuleNumbers = std::array<int64_t, 12>;
+
+  [[nodiscard]] base::Hash128 IdOf(const engine::RemoteTake& take, int shard) noexcept;
   [[nodiscard]] KnownCell* Find(const base::Hash128& id) const noexcept;
   KnownCell* Room() noexcept;
   void Fill(KnownCell& cell, const base::Hash128& id, const engine::RemoteTake& take, int shard);
@@ -52,6 +58,8 @@ class KnownCells {
   StoreCounters& counters_;
   Pool<KnownCell> pool_;
   std::vector<KnownCell*> buckets_;
+  std::optional<RuleNumbers> last_numbers_;
+  uint64_t last_seed_ = 0;  // that of keys with them
   uint32_t last_epoch_ = 0;
   // The cells that are not pinned, by their places in the pool: a ring through kEnd, whose older
   // neighbour is the newest.  Beside the cells, so that neighbours of a cell are not fetched.
