@@ -17,6 +17,7 @@ namespace flowguard::engine {
 namespace {
 
 using std::chrono::hours;
+using std::chrono::milliseconds;
 using std::chrono::seconds;
 using testing::ConcurrencyRule;
 using testing::FakeRequest;
@@ -115,6 +116,32 @@ TEST_F(ThreadsTest, ConcurrencyIsNeverExceededAndEndsAtZero) {
   EXPECT_EQ(CountersOf("all").inflight, 0);
   EXPECT_EQ(CountersOf("keyed").inflight, 0);
   EXPECT_EQ(Peek(FakeRequest("r", {{"user", "ann"}})).remaining, 3);
+}
+
+// Who stops waiting, at whatever step, leaves the turns of those who stay as they are.
+TEST_F(ThreadsTest, WhoStopsWaitingLeavesNoTurnAndNoSlotBehind) {
+  constexpr int kThreads = 16;
+  constexpr int kEach = 300;
+  Rule rate = LimitRule("rate", 10, seconds(1));
+  rate.burst = 1;
+  rate.wait = hours(1);
+  Build({rate, ConcurrencyRule("slots", kThreads)});
+  Spend();
+
+  OnThreads(kThreads, [&] {
+    for (int i = 0; i < kEach; ++i) {
+      Attempt attempt;
+      Enter(attempt, FakeRequest("r"));
+      EXPECT_TRUE(attempt.waiting());
+      if (i % 3 != 0) engine_->Continue(attempt, now_);
+      if (i % 3 == 2) Settle(attempt);
+      engine_->Cancel(attempt, now_);
+    }
+  });
+
+  EXPECT_EQ(CountersOf("slots").inflight, 0);
+  const int64_t stayed = kThreads * kEach / 3;
+  EXPECT_EQ(Check().wait, (1 + stayed) * milliseconds(100));
 }
 
 TEST_F(ThreadsTest, ADecisionAllocatesNothing) {
