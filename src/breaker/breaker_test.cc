@@ -19,6 +19,15 @@ TEST_F(BreakerTest, OneFailureOfOneCallOpensNothingBelowMinCalls) {
   EXPECT_EQ(OpensAt("e"), 1);
 }
 
+// Rules out: a window that has to be full before anything opens.
+TEST_F(BreakerTest, OpensAtTheCallThatReachesMinCalls) {
+  for (const int min_calls : {1, 5, 20, 100}) {
+    Build(ErrorRatio(0.5, min_calls));
+
+    EXPECT_EQ(OpensAt(std::string(200, 'e')), min_calls);
+  }
+}
+
 TEST_F(BreakerTest, AGoodCallMayBeTheOneThatReachesMinCalls) {
   Build(ErrorRatio(0.5, 4));
 

@@ -90,6 +90,18 @@ TEST_F(DecisionTest, AllowedRequestsAreToldOfTheRuleWithLeastRemaining) {
   EXPECT_EQ(decision.remaining, 4);
 }
 
+TEST_F(DecisionTest, EveryRuleThatARequestMeetsIsHeldAgainstIt) {
+  Rule per_user = LimitRule("per-user", 30, minutes(1));
+  per_user.by = {"user"};
+  for (const bool narrow_first : {true, false}) {
+    const Rule all = LimitRule("all", 3, minutes(1));
+    Build(narrow_first ? std::vector{all, per_user} : std::vector{per_user, all});
+    for (const char* user : {"ann", "bob", "ann"})
+      EXPECT_THAT(Check(FakeRequest("r", {{"user", user}})), IsAllowed());
+    EXPECT_THAT(Check(FakeRequest("r", {{"user", "eve"}})), IsRefusedBy("all", Reason::kLimit));
+  }
+}
+
 TEST_F(DecisionTest, RefusedRequestsAreToldOfTheLongestWait) {
   Build({LimitRule("second", 1, seconds(1)), LimitRule("minute", 1, minutes(1)),
          LimitRule("free", 9, seconds(1))});

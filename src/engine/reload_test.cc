@@ -247,6 +247,37 @@ TEST_F(ReloadTest, AnotherKeyStartsNewCells) {
   EXPECT_TRUE(Check(request).allowed());
 }
 
+TEST_F(ReloadTest, OfSeveralRulesForOneKeyThoseThatStayKeepTheirState) {
+  for (const Algorithm algorithm : testing::kEveryAlgorithm) {
+    SCOPED_TRACE("algorithm " + std::to_string(static_cast<int>(algorithm)));
+    const auto band = [algorithm](std::string name, int64_t limit, Duration window) {
+      Rule rule = LimitRule(std::move(name), limit, window, algorithm);
+      rule.by = {"user"};
+      return rule;
+    };
+    const Rule minute = band("minute", 500, minutes(1));
+    const FakeRequest ann("r", {{"user", "ann"}});
+    const auto left = [&](const std::string& rule) -> int64_t {
+      for (const Explanation& told : engine_->Explain(ann, now_)) {
+        if (told.rule == rule) return told.decision.remaining;
+      }
+      return -1;
+    };
+    Build({band("second", 10, seconds(1)), minute, band("hour", 10'000, std::chrono::hours(1))});
+    for (int i = 0; i < 5; ++i)
+      EXPECT_TRUE(Check(ann).allowed());
+
+    Load({minute, band("half-hour", 300, minutes(30))});
+
+    EXPECT_EQ(left("minute"), 495);
+    EXPECT_EQ(left("half-hour"), 300);
+    EXPECT_EQ(left("second"), -1);
+    for (int i = 0; i < 300; ++i)
+      EXPECT_TRUE(Check(ann).allowed());
+    EXPECT_THAT(Check(ann), IsRefusedBy("half-hour", Reason::kLimit));
+  }
+}
+
 TEST_F(ReloadTest, ASetWithAnErrorChangesNothingAndIsCounted) {
   Build({LimitRule("a", 1, minutes(1))});
   RuleSet bad;

@@ -246,6 +246,24 @@ TEST_F(SystemRuleTest, WhatALaterRuleRefusesTakesNothing) {
   EXPECT_FALSE(EnterOne());
 }
 
+TEST_F(SystemRuleTest, WhatItRefusesTakesNothingOfOtherRules) {
+  Rule per_user = LimitRule("per-user", 5, 1s);
+  per_user.by = {"user"};
+  const FakeRequest ann("r", {{"user", "ann"}});
+  Build({per_user, testing::ConcurrencyRule("slots", 5), RuleOfSystem("machine", MostInflight(0))});
+  for (int i = 0; i < 10; ++i) {
+    Attempt attempt;
+    Enter(attempt, ann);
+    EXPECT_EQ(attempt.decision().reason, Reason::kSystem);
+  }
+
+  Load({per_user, testing::ConcurrencyRule("slots", 5)});
+
+  for (int i = 0; i < 5; ++i)
+    EXPECT_TRUE(EnterOne(ann)) << i;
+  EXPECT_FALSE(EnterOne(ann));
+}
+
 TEST_F(SystemRuleTest, WhoIsNotLetInTakesNothing) {
   Rule access;
   access.name = "access";

@@ -187,6 +187,32 @@ TEST_P(CellModelTest, TheWaitIsSufficientAndMinimal) {
   EXPECT_GT(refused, 20);
 }
 
+// Rules out: numbers that are kept with the state, so that keys in use have the old limit.
+TEST_P(CellModelTest, AnotherLimitHoldsForAKeyInUse) {
+  constexpr auto kWindow = std::chrono::seconds(60);
+  CellShape shape{.algorithm = GetParam(), .config = {}};
+  shape.config.rate = {.limit = 5, .window = kWindow};
+  if (GetParam() == Algorithm::kLeakyBucket) shape.config.wait = kWindow - kWindow / 5;
+  EXPECT_EQ(Take(shape, 1, 10).granted, 5);
+
+  shape.config.rate.limit = 20;
+  if (GetParam() == Algorithm::kLeakyBucket) shape.config.wait = kWindow - kWindow / 20;
+  EXPECT_EQ(AskOp(CellOp::kPeek, shape, 0).numbers.limit, 20);
+  int granted = 0;
+  for (int second = 0; second < 60; ++second) {
+    if (second > 0) *commander.now_us += 1'000'000;
+    granted += Take(shape, 1, 20).granted;
+  }
+  EXPECT_GE(granted, 15);
+
+  shape.config.rate.limit = 2;
+  if (GetParam() == Algorithm::kLeakyBucket) shape.config.wait = kWindow - kWindow / 2;
+  const CellReply lowered = Take(shape);
+  EXPECT_EQ(lowered.granted, 0);
+  EXPECT_EQ(lowered.numbers.limit, 2);
+  EXPECT_EQ(lowered.numbers.remaining, 0);
+}
+
 // A step back mints nothing, and does not lock the key for as long as the step.
 TEST_P(CellModelTest, AStepBackOfTheClockLocksOutForOneQuotaAtMost) {
   CellShape shape{.algorithm = GetParam(), .config = {}};

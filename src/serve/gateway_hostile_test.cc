@@ -12,6 +12,7 @@
 #include "base/bounds.h"
 #include "serve/gateway.h"
 #include "serve/gateway_fixture_test.h"
+#include "testing/rules.h"
 
 namespace flowguard::serve {
 namespace {
@@ -118,6 +119,36 @@ TEST_F(GatewayTest, AnotherSpellingOfAnExemptPathIsDecided) {
     SCOPED_TRACE(target);
     EXPECT_TRUE(Get(client, target).starts_with("HTTP/1.1 429"));
   }
+}
+
+TEST_F(GatewayTest, AnExemptRouteIsCountedByNoKindOfRule) {
+  options.view.exempt =
+      std::move(ExemptRoutes::Create(std::vector<std::string>{"/healthz"})).value();
+  Rule access;
+  access.name = "access";
+  access.kind = RuleKind::kAccess;
+  access.deny = {{"method", {"GET"}}};
+  std::vector<Rule> rules = {access, Limit("rate", 1), Concurrency("slots", 1),
+                             testing::RuleOfSystem("most", testing::MostQps(1)),
+                             testing::ErrorCountBreaker("breaker", 0)};
+  Open(rules);
+  upstream.AlwaysAnswer("HTTP/1.1 500 Internal Server Error\r\nContent-Length: 2\r\n\r\nno");
+  SocketClient client = Dial();
+  for (int i = 0; i < 10; ++i)
+    EXPECT_TRUE(Get(client, "/healthz").ends_with("\r\n\r\nno"));
+
+  const engine::EngineCounters counters = engine->Counters();
+  EXPECT_EQ(counters.decisions, 0U);
+  for (const engine::RuleCounters& rule : counters.rules) {
+    EXPECT_EQ(rule.passed + rule.refused, 0U) << rule.rule;
+    EXPECT_EQ(rule.inflight, 0) << rule.rule;
+    EXPECT_EQ(rule.breakers_open, 0U) << rule.rule;
+  }
+  rules.erase(rules.begin());
+  Open(rules);
+  SocketClient other = Dial();
+  EXPECT_TRUE(Get(other, "/a").ends_with("\r\n\r\nno")) << "the first that counts";
+  EXPECT_TRUE(Get(other, "/a").starts_with("HTTP/1.1 429"));
 }
 
 // --- upstreams that cannot be reached

@@ -27,6 +27,13 @@ int64_t UnitsOf(const http::FieldValue& field) noexcept {
   return end.ec == std::errc() ? std::min(units, base::kCostMax) : base::kCostMax;
 }
 
+// What a status says of the upstream.  It answers 429 to a caller that asks too much, be it
+// well or not.
+Outcome OutcomeOf(int status) noexcept {
+  if (status == 429) return Outcome::kIgnoredError;
+  return status >= 500 ? Outcome::kError : Outcome::kOk;
+}
+
 }  // namespace
 
 void ProxyExchange::ReadResponse() noexcept {
@@ -156,7 +163,7 @@ void ProxyExchange::PassHead(const wire::ResponseHead& head, std::string_view re
   head_done_ = true;
   if (WaitsForUpstream()) ArmResponseTimeout();
   server_error_ = head.status >= 500;
-  TellBreakers(server_error_ ? Outcome::kError : Outcome::kOk);
+  TellBreakers(OutcomeOf(head.status));
   framing_ = head.body;
   left_ = head.content_length;
   chunked_.Reset();
