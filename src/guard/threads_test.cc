@@ -322,7 +322,7 @@ TEST_F(ThreadsTest, RelatedCallsAllGoAndCloseTheRuleFromTheLimitOn) {
 
 // Two that read the rules, add one and write them back would lose one.
 TEST_F(ThreadsTest, DeclarationsAndReloadsAtOnceLoseNoRule) {
-  constexpr int kEach = 8;
+  constexpr int kEach = 4;
   Build({});
   OnThreads([&](int thread) {
     for (int i = 0; i < kEach; ++i) {
