@@ -234,6 +234,26 @@ TEST_F(GatewayTest, MoreThanParkedMaxWaitingIsRefusedAsOverload) {
   EXPECT_EQ(counters().overload.load(), 1U);
 }
 
+// Rules out: who stops waiting still counts among those who wait.
+TEST_F(GatewayTest, WhoStopsWaitingMakesRoomForOneMoreToWait) {
+  options.parked_max = 1;
+  Open({Waiting("paced", seconds(10))});
+  upstream.AlwaysAnswer(std::string(kOk));
+  SocketClient first = Dial();
+  Get(first, "/a");
+  for (int i = 0; i < 10; ++i) {
+    SocketClient leaves = Dial();
+    leaves.Send("GET /b HTTP/1.1\r\nHost: x\r\n\r\n");
+    Turn();
+    ASSERT_EQ(counters().parked.load(), 1) << i;
+    leaves.Close();
+    Turn();
+    ASSERT_EQ(counters().parked.load(), 0) << i;
+  }
+  EXPECT_EQ(counters().overload.load(), 0U);
+  EXPECT_EQ(upstream.requests(), 1U);
+}
+
 TEST_F(GatewayTest, DrainRefusesTheParkedAndFinishesTheAdmitted) {
   Open({Waiting("paced", seconds(30))});
   SocketClient going = Dial();
