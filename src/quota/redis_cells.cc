@@ -397,7 +397,8 @@ void RedisCells::OnReplyToSeveral(uint32_t index, size_t call,
   if (--pending.left > 0) return;
   for (const Asked& one : asked)
     shapes_.Release(*one.shape);
-  pending.sink->OnReplies(pending.ticket, replies);
+  CellSink* const sink = pending.sink;
+  sink->OnReplies(pending.ticket, replies);
   free_.push_back(index);
 }
 

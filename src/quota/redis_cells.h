@@ -15,7 +15,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -97,7 +96,7 @@ class RedisCells final : public CellServer, private redis::ReplySink {
 
   redis::Commander& commander_;
   PreparedShapes shapes_;
-  std::deque<Pending> pending_;  // never move
+  std::vector<Pending> pending_;  // moved by a Call, and so by a sink
   std::vector<uint32_t> free_;
 };
 
