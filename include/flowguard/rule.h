@@ -31,6 +31,8 @@ enum class Algorithm : uint8_t {
   kSmoothBursty,  // Guava's RateLimiter.create(rate)
   kWarmUp,        // Guava's RateLimiter.create(rate, period)
   kWarmUpWindow,  // Sentinel's warm-up
+  kLeapArray,     // Sentinel's count of a second, in two halves
+  kStepBucket,    // Sentinel's bucket of a hot parameter
 };
 
 enum class RuleKind : uint8_t { kLimit, kConcurrency, kAccess, kBreaker, kSystem };

@@ -45,7 +45,7 @@ TEST(RuleErrorsTest, MisspeltValueIsCorrected) {
             "rules.yaml:2:38: algorithm: unknown value \"sliding_lgo\"; did you mean "
             "\"sliding_log\"? allowed: token_bucket, leaky_bucket, sliding_log, sliding_buckets, "
             "sliding_window, fixed_window, weighted_average, smooth_bursty, warm_up, "
-            "warm_up_window");
+            "warm_up_window, leap_array, step_bucket");
   EXPECT_EQ(FieldError("limit: 1/s, scope: cluster"),
             "rules.yaml:2:34: scope: unknown value \"cluster\"; allowed: local, shared");
   EXPECT_EQ(FieldError("limit: 1/s, on_store_failure: openn"),
@@ -213,8 +213,8 @@ TEST(RuleErrorsTest, FieldsOfWarmingUp) {
             "rules.yaml:2:74: wait: goes with token_bucket, leaky_bucket, smooth_bursty or "
             "warm_up, not with warm_up_window");
   EXPECT_EQ(FieldError("limit: 1/s burst 5, algorithm: warm_up, warm_up: 10s"),
-            "rules.yaml:2:22: limit: burst goes with token_bucket or smooth_bursty, not with "
-            "warm_up");
+            "rules.yaml:2:22: limit: burst goes with token_bucket, smooth_bursty or step_bucket, "
+            "not with warm_up");
   EXPECT_EQ(FieldError("limit: 1/s, algorithm: warm_up, warm_up: 10s, cold_factor: 0"),
             "rules.yaml:2:74: cold_factor: \"0\" is too small; the minimum is 1");
   EXPECT_EQ(FieldError("limit: 1/s, algorithm: warm_up, warm_up: 1y"),
@@ -233,8 +233,8 @@ TEST(RuleErrorsTest, FieldsThatDoNotFitAreErrors) {
             "rules.yaml:2:57: wait: goes with token_bucket, leaky_bucket, smooth_bursty or "
             "warm_up, not with sliding_log");
   EXPECT_EQ(FieldError("limit: 1/s burst 2, algorithm: sliding_log"),
-            "rules.yaml:2:22: limit: burst goes with token_bucket or smooth_bursty, not with "
-            "sliding_log");
+            "rules.yaml:2:22: limit: burst goes with token_bucket, smooth_bursty or step_bucket, "
+            "not with sliding_log");
   EXPECT_EQ(FieldError("limit: 1/s, burst: 2"),
             "rules.yaml:2:34: burst: belongs to limit; write limit: 100/s burst 200");
   EXPECT_EQ(FieldError("limit: {rate: 1/s burst 2, burst: 3}"),

@@ -115,6 +115,10 @@ TEST(ParseRulesTest, EveryAlgorithmHasItsWord) {
   EXPECT_EQ(RuleOf("limit: 1/s, algorithm: warm_up, warm_up: 4s").algorithm, Algorithm::kWarmUp);
   EXPECT_EQ(RuleOf("limit: 1/s, algorithm: warm_up_window, warm_up: 4s").algorithm,
             Algorithm::kWarmUpWindow);
+  EXPECT_EQ(RuleOf("limit: 1/s, algorithm: leap_array").algorithm, Algorithm::kLeapArray);
+  const Rule steps = RuleOf("limit: 1/s burst 4, algorithm: step_bucket");
+  EXPECT_EQ(steps.algorithm, Algorithm::kStepBucket);
+  EXPECT_EQ(steps.burst, 4);
 }
 
 TEST(ParseRulesTest, FieldsOfWarmingUp) {

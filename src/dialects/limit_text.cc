@@ -45,8 +45,9 @@ class LimitReader {
     }
     const std::string algorithm(WordOf(dialects::kAlgorithmWords, rule_.algorithm));
     if (rule_.burst && !rules::HasBurst(rule_.algorithm)) {
-      return TextFault{text_.find("burst"),
-                       "burst goes with token_bucket or smooth_bursty, not with " + algorithm};
+      return TextFault{
+          text_.find("burst"),
+          "burst goes with token_bucket, smooth_bursty or step_bucket, not with " + algorithm};
     }
     if (rules::HasWarmUp(rule_.algorithm)) {
       return TextFault{text_.find("algorithm"),

@@ -82,7 +82,7 @@ TEST(ParseLimitTest, PointsAtTheColumnOfTheFault) {
             "limit \"100/s on \"/a\", column 10: the quote is not closed");
   EXPECT_EQ(ErrorOf("100/s burst 5 algorithm fixed_window"),
             "limit \"100/s burst 5 algorithm fixed_window\", column 7: burst goes with "
-            "token_bucket or smooth_bursty, not with fixed_window");
+            "token_bucket, smooth_bursty or step_bucket, not with fixed_window");
   EXPECT_EQ(ErrorOf("5/s algorithm warm_up"),
             "limit \"5/s algorithm warm_up\", column 5: warm_up needs warm_up, which is for rule "
             "files");
@@ -97,7 +97,7 @@ TEST(ParseLimitTest, MisspeltAlgorithmIsCorrected) {
       "limit \"1/s algorithm sliding_lag\", column 15: unknown algorithm \"sliding_lag\"; did "
       "you mean \"sliding_log\"? allowed: token_bucket, leaky_bucket, sliding_log, "
       "sliding_buckets, sliding_window, fixed_window, weighted_average, smooth_bursty, warm_up, "
-      "warm_up_window");
+      "warm_up_window, leap_array, step_bucket");
 }
 
 // A pattern that could never match must not be accepted and dead.

@@ -302,7 +302,7 @@ void RefuseFieldsOfOtherAlgorithms(const Value& value, const RuleDraft& draft) {
   }
   if (draft.rule.burst && !rules::HasBurst(algorithm)) {
     value.Part("limit", *draft.limit)
-        .Fault("burst goes with token_bucket or smooth_bursty, not with " + word);
+        .Fault("burst goes with token_bucket, smooth_bursty or step_bucket, not with " + word);
   }
   for (const std::string_view field : {"warm_up", "cold_factor"}) {
     const text::Node* node = value.node.Find(field);

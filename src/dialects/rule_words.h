@@ -21,6 +21,8 @@ inline constexpr Word<Algorithm> kAlgorithmWords[] = {
     {"smooth_bursty", Algorithm::kSmoothBursty},
     {"warm_up", Algorithm::kWarmUp},
     {"warm_up_window", Algorithm::kWarmUpWindow},
+    {"leap_array", Algorithm::kLeapArray},
+    {"step_bucket", Algorithm::kStepBucket},
 };
 
 inline constexpr Word<Scope> kScopeWords[] = {

@@ -31,7 +31,7 @@ struct Receipt {
 
 struct Config {
   Rate rate;
-  int64_t burst = 0;     // token_bucket, smooth_bursty; 0: rate.limit
+  int64_t burst = 0;     // token_bucket, smooth_bursty, step_bucket; 0: rate.limit
   int buckets = 0;       // sliding_buckets
   Duration wait{};       // token_bucket, leaky_bucket, smooth_bursty, warm_up
   int64_t max_debt = 0;  // units

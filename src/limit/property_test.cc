@@ -72,6 +72,9 @@ Config RandomConfig(Random& random, Algorithm algorithm) {
   if (algorithm == Algorithm::kSmoothBursty && random.OneIn(2)) {
     config.burst = random.Between(1, 60);
   }
+  if (algorithm == Algorithm::kStepBucket && random.OneIn(2)) {
+    config.burst = random.Between(1, 60);
+  }
   if (algorithm == Algorithm::kWarmUp || algorithm == Algorithm::kWarmUpWindow) {
     config.warm_up = Duration(config.rate.window.count() * random.Between(1, 8) +
                               random.Between(0, config.rate.window.count()));
@@ -205,6 +208,12 @@ int64_t Bound(Algorithm algorithm, const Config& config, int64_t length, int64_t
     case Algorithm::kWeightedAverage:
     case Algorithm::kWarmUpWindow:
       return limit * (length / window + 2);
+    case Algorithm::kLeapArray: {
+      const int64_t halves = length / (window / 2) + 2;  // that it meets
+      return limit * ((halves + 1) / 2);
+    }
+    case Algorithm::kStepBucket:
+      return 2 * (config.burst == 0 ? limit : config.burst) + limit * length / window;
   }
   return 0;
 }
@@ -410,7 +419,10 @@ TEST_P(LimitProperty, LateStampsKeepTheBoundOnTheTimeThatWasSeen) {
       int64_t units = 0;
       for (size_t to = from; to < log.size(); ++to) {
         units += log[to].units;
-        ASSERT_LE(units, Bound(GetParam(), config, log[to].at - log[from].at, largest));
+        int64_t length = log[to].at - log[from].at;
+        // A filling counts from its stamp, and so from as much earlier.
+        if (GetParam() == Algorithm::kStepBucket) length += late_most;
+        ASSERT_LE(units, Bound(GetParam(), config, length, largest));
       }
     }
   });
@@ -521,9 +533,10 @@ TEST_P(LimitProperty, StandsEveryRateAndYearsOfIdleness) {
 }
 
 std::string NameOf(const ::testing::TestParamInfo<Algorithm>& tested) {
-  constexpr const char* kNames[] = {
-      "TokenBucket", "LeakyBucket",     "SlidingLog",   "SlidingBuckets", "SlidingWindow",
-      "FixedWindow", "WeightedAverage", "SmoothBursty", "WarmUp",         "WarmUpWindow"};
+  constexpr const char* kNames[] = {"TokenBucket",     "LeakyBucket",   "SlidingLog",
+                                    "SlidingBuckets",  "SlidingWindow", "FixedWindow",
+                                    "WeightedAverage", "SmoothBursty",  "WarmUp",
+                                    "WarmUpWindow",    "LeapArray",     "StepBucket"};
   return kNames[static_cast<size_t>(tested.param)];
 }
 
@@ -532,7 +545,8 @@ INSTANTIATE_TEST_SUITE_P(All, LimitProperty,
                                            Algorithm::kSlidingLog, Algorithm::kSlidingBuckets,
                                            Algorithm::kSlidingWindow, Algorithm::kFixedWindow,
                                            Algorithm::kWeightedAverage, Algorithm::kSmoothBursty,
-                                           Algorithm::kWarmUp, Algorithm::kWarmUpWindow),
+                                           Algorithm::kWarmUp, Algorithm::kWarmUpWindow,
+                                           Algorithm::kLeapArray, Algorithm::kStepBucket),
                          NameOf);
 
 }  // namespace

@@ -19,6 +19,8 @@ int64_t ElapsedUntil(const TwoWindowsSpec& spec, int64_t count, int64_t most) no
 }  // namespace
 
 struct SlidingEstimate {
+  static constexpr int64_t kWindows = 1;
+
   static int64_t Used(const TwoWindowsSpec& spec, const WindowPair& pair) noexcept {
     return pair.current + MulDivCeil(pair.previous,
                                      std::max<int64_t>(spec.window_ns - pair.elapsed_ns, 0),

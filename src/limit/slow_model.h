@@ -169,6 +169,17 @@ class BucketsModel : public SlicedModel {
   int64_t buckets_;
 };
 
+class HalvesModel : public SlicedModel {
+ public:
+  explicit HalvesModel(const Config& config)
+      : SlicedModel(config, config.rate.window.count() / 2) {}
+
+ protected:
+  [[nodiscard]] int64_t Used(int64_t now) const override {
+    return Count(now / slice_) + Count(now / slice_ - 1);
+  }
+};
+
 class WindowModel : public SlicedModel {
  public:
   explicit WindowModel(const Config& config) : SlicedModel(config, config.rate.window.count()) {}
@@ -402,6 +413,42 @@ class WarmingWindowModel : public Model {
   int64_t now_ = 0, went_ = 0;
 };
 
+// Sentinel's bucket of a hot parameter by its own variables: the time of the last filling and
+// the tokens that are left since then.
+class StepModel : public Model {
+ public:
+  explicit StepModel(const Config& config)
+      : limit_(config.rate.limit),
+        window_(config.rate.window.count()),
+        most_(config.burst == 0 ? config.rate.limit : config.burst),
+        debt_(config.max_debt) {}
+  bool Fits(int64_t now, int64_t cost) override { return cost <= Tokens(now); }
+  int64_t Take(int64_t now, int64_t cost) override {
+    tokens_ = Tokens(now) - cost;
+    if (IsFilledAt(now)) filled_at_ = now;
+    return filled_at_;
+  }
+  void GiveBack(int64_t /*now*/, int64_t cost, int64_t mark) override {
+    if (mark == filled_at_) tokens_ = std::min(tokens_ + cost, most_);
+  }
+  void Charge(int64_t now, int64_t units) override {
+    if (Tokens(now) > -debt_) Take(now, std::min(units, Tokens(now) + debt_));
+  }
+
+ private:
+  [[nodiscard]] bool IsFilledAt(int64_t now) const {
+    return filled_at_ < 0 || now - filled_at_ > window_;
+  }
+  [[nodiscard]] int64_t Tokens(int64_t now) const {
+    if (filled_at_ < 0) return most_;
+    if (!IsFilledAt(now)) return tokens_;
+    const Int128 added = Int128{now - filled_at_} * limit_ / window_;
+    return static_cast<int64_t>(std::min<Int128>(tokens_ + added, most_));
+  }
+  int64_t limit_, window_, most_, debt_;
+  int64_t filled_at_ = -1, tokens_ = 0;
+};
+
 inline std::unique_ptr<Model> MakeModel(Algorithm algorithm, const Config& config) {
   switch (algorithm) {
     case Algorithm::kTokenBucket:
@@ -424,6 +471,10 @@ inline std::unique_ptr<Model> MakeModel(Algorithm algorithm, const Config& confi
       return std::make_unique<WarmingModel>(config);
     case Algorithm::kWarmUpWindow:
       return std::make_unique<WarmingWindowModel>(config);
+    case Algorithm::kLeapArray:
+      return std::make_unique<HalvesModel>(config);
+    case Algorithm::kStepBucket:
+      return std::make_unique<StepModel>(config);
   }
   return nullptr;
 }

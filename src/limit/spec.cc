@@ -38,6 +38,10 @@ auto OnSpan(Algorithm algorithm, const Specs& specs, Call&& call) noexcept {
       return call(WarmUp{}, *std::get_if<WarmUp::Spec>(&specs));
     case Algorithm::kWarmUpWindow:
       return call(WarmUpWindow{}, *std::get_if<WarmUpWindow::Spec>(&specs));
+    case Algorithm::kLeapArray:
+      return call(LeapArray{}, *std::get_if<LeapArray::Spec>(&specs));
+    case Algorithm::kStepBucket:
+      return call(StepBucket{}, *std::get_if<StepBucket::Spec>(&specs));
     default:
       FG_DCHECK(algorithm == Algorithm::kSlidingWindow);
       return call(SlidingWindow{}, *std::get_if<SlidingWindow::Spec>(&specs));
@@ -80,6 +84,10 @@ Result<AnySpec> AnySpec::Make(Algorithm algorithm, const Config& config) {
       return of_span(WarmUp{});
     case Algorithm::kWarmUpWindow:
       return of_span(WarmUpWindow{});
+    case Algorithm::kLeapArray:
+      return of_span(LeapArray{});
+    case Algorithm::kStepBucket:
+      return of_span(StepBucket{});
   }
   return Error::InvalidArgument("algorithm: unknown");
 }

@@ -23,11 +23,13 @@
 #include "base/check.h"
 #include "limit/fixed_window.h"
 #include "limit/leaky_bucket.h"
+#include "limit/leap_array.h"
 #include "limit/numbers.h"
 #include "limit/sliding_buckets.h"
 #include "limit/sliding_log.h"
 #include "limit/sliding_window.h"
 #include "limit/smooth_bursty.h"
+#include "limit/step_bucket.h"
 #include "limit/token_bucket.h"
 #include "limit/warm_up.h"
 #include "limit/warm_up_window.h"
@@ -97,10 +99,10 @@ class AnySpec {
              std::span<uint64_t> to) const noexcept;
 
  private:
-  using Specs =
-      std::variant<TokenBucket::Spec, LeakyBucket::Spec, SlidingLog::Spec, SlidingBuckets::Spec,
-                   SlidingWindow::Spec, FixedWindow::Spec, WeightedAverage::Spec,
-                   SmoothBursty::Spec, WarmUp::Spec, WarmUpWindow::Spec>;
+  using Specs = std::variant<TokenBucket::Spec, LeakyBucket::Spec, SlidingLog::Spec,
+                             SlidingBuckets::Spec, SlidingWindow::Spec, FixedWindow::Spec,
+                             WeightedAverage::Spec, SmoothBursty::Spec, WarmUp::Spec,
+                             WarmUpWindow::Spec, LeapArray::Spec, StepBucket::Spec>;
 
   AnySpec(Algorithm algorithm, const Config& config, const Specs& spec, size_t words) noexcept
       : algorithm_(algorithm), words_(words), window_(config.rate.window), spec_(spec) {}

@@ -22,11 +22,12 @@ struct WindowPair;
 
 struct TwoWindowsSpec {
   int64_t limit = 0;      // units; 0: everything is refused
-  int64_t window_ns = 1;  // W
+  int64_t window_ns = 1;  // of one window
   int64_t max_debt = 0;   // units
 };
 
-// Estimate has, of a spec and a pair of windows:
+// Estimate has kWindows, of how many windows W is made (of each the length is W / kWindows,
+// rounded down); and, of a spec and a pair of windows:
 //   Used         units that a charge finds in the stock of limit + max_debt
 //   Room         units that may go now; negative in debt
 //   RoomAfter    the same after `cost` of `room` were booked in `pair`

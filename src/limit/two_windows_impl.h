@@ -45,7 +45,7 @@ template <typename Estimate>
 Result<typename TwoWindows<Estimate>::Spec> TwoWindows<Estimate>::Make(const Config& config) {
   FG_RETURN_IF_ERROR(CheckConfig(config));
   return Spec{{.limit = config.rate.limit,
-               .window_ns = config.rate.window.count(),
+               .window_ns = config.rate.window.count() / Estimate::kWindows,
                .max_debt = config.max_debt}};
 }
 

@@ -220,6 +220,8 @@ ScriptShape ScriptShapeOf(const CellShape& shape) noexcept {
     case Algorithm::kSmoothBursty:
     case Algorithm::kWarmUp:
     case Algorithm::kWarmUpWindow:
+    case Algorithm::kLeapArray:
+    case Algorithm::kStepBucket:
       break;  // local only, as rules::CheckRule says: no store is asked for them
   }
   if (IsBucket(shape)) {

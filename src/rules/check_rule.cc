@@ -116,7 +116,7 @@ void CheckAlgorithm(const Rule& rule, FaultsAt& faults) {
   const Algorithm algorithm = rule.algorithm;
   if (rule.burst.has_value()) {
     if (!HasBurst(algorithm)) {
-      faults.Misplaced("burst", "algorithms token_bucket and smooth_bursty");
+      faults.Misplaced("burst", "algorithms token_bucket, smooth_bursty and step_bucket");
     } else if (*rule.burst <= 0) {
       faults.Error("burst", Found(*rule.burst) +
                                 "; at least 1, or leave it away (then it is the limit); to refuse "
@@ -184,7 +184,9 @@ void CheckPrefilter(const Rule& rule, FaultsAt& faults) {
 
 // Fields that only cells in a store have.
 void CheckScope(const Rule& rule, FaultsAt& faults) {
-  const bool local_only = rule.algorithm == Algorithm::kSmoothBursty || HasWarmUp(rule.algorithm);
+  const bool local_only = rule.algorithm == Algorithm::kSmoothBursty || HasWarmUp(rule.algorithm) ||
+                          rule.algorithm == Algorithm::kLeapArray ||
+                          rule.algorithm == Algorithm::kStepBucket;
   if (rule.scope == Scope::kShared && rule.kind == RuleKind::kLimit && local_only) {
     faults.Error("scope", "found shared with algorithm " + std::string(NameOf(rule.algorithm)) +
                               ", whose cells are local; choose another for a shared limit");
@@ -369,6 +371,10 @@ std::string_view NameOf(Algorithm algorithm) noexcept {
       return "warm_up";
     case Algorithm::kWarmUpWindow:
       return "warm_up_window";
+    case Algorithm::kLeapArray:
+      return "leap_array";
+    case Algorithm::kStepBucket:
+      return "step_bucket";
   }
   return "unknown";
 }
@@ -390,7 +396,8 @@ std::string_view NameOf(RuleKind kind) noexcept {
 }
 
 bool HasBurst(Algorithm algorithm) noexcept {
-  return algorithm == Algorithm::kTokenBucket || algorithm == Algorithm::kSmoothBursty;
+  return algorithm == Algorithm::kTokenBucket || algorithm == Algorithm::kSmoothBursty ||
+         algorithm == Algorithm::kStepBucket;
 }
 
 bool HasWait(Algorithm algorithm) noexcept {

@@ -307,7 +307,10 @@ class Compiler {
   void AddQuotas(const Rule& rule, CompiledRule& compiled, FaultsAt& faults) {
     if (rule.kind == RuleKind::kAccess || rule.kind == RuleKind::kSystem) return;
     compiled.quota.identity = IdentityOf(rule, compiled.by, rule.rate.window);
-    if (rule.kind == RuleKind::kBreaker) return;
+    if (rule.kind == RuleKind::kBreaker) {
+      compiled.breaker = BreakerSpecOf(rule.breaker, set_.compat);
+      return;
+    }
     compiled.quota.concurrency = rule.concurrency;
     if (rule.kind == RuleKind::kLimit) {
       compiled.quota.config = ConfigOf(rule, rule.rate, rule.burst);

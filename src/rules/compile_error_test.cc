@@ -126,8 +126,9 @@ TEST(CompileErrorTest, FieldsBelongToAlgorithms) {
         r.algorithm = Algorithm::kSlidingLog;
         r.burst = 5;
       }),
-      ElementsAre("rule \"a\": burst: found here; it belongs to algorithms token_bucket and "
-                  "smooth_bursty only"));
+      ElementsAre(
+          "rule \"a\": burst: found here; it belongs to algorithms token_bucket, smooth_bursty "
+          "and step_bucket only"));
   EXPECT_THAT(
       ErrorsOf([](Rule& r) { r.buckets = 5; }),
       ElementsAre(HasSubstr("buckets: found here; it belongs to algorithm sliding_buckets")));

@@ -28,7 +28,7 @@ inline constexpr Algorithm kEveryLocalAlgorithm[] = {
     Algorithm::kTokenBucket,     Algorithm::kLeakyBucket,   Algorithm::kSlidingLog,
     Algorithm::kSlidingBuckets,  Algorithm::kSlidingWindow, Algorithm::kFixedWindow,
     Algorithm::kWeightedAverage, Algorithm::kSmoothBursty,  Algorithm::kWarmUp,
-    Algorithm::kWarmUpWindow};
+    Algorithm::kWarmUpWindow,    Algorithm::kLeapArray,     Algorithm::kStepBucket};
 
 // `limit` units can be had at once, also of a leaky_bucket (those behind the first wait).
 inline Rule LimitRule(std::string name, int64_t limit, Duration window, Algorithm algorithm) {

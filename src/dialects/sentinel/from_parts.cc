@@ -135,8 +135,9 @@ void NoteOthers(const RuleAt& at, const Rule& rule, const RuleSet& set, Differen
 }
 
 void NoteAlgorithm(const RuleAt& at, const Rule& rule, Differences& report) {
-  const bool exact =
-      rule.algorithm == Algorithm::kSlidingLog || rule.algorithm == Algorithm::kSlidingBuckets;
+  const bool exact = rule.algorithm == Algorithm::kSlidingLog ||
+                     rule.algorithm == Algorithm::kSlidingBuckets ||
+                     rule.algorithm == Algorithm::kLeapArray;
   if (!exact) {
     report.Note(at, "algorithm", "counts in two halves of a second", "counts by another algorithm");
   }

@@ -343,7 +343,8 @@ class Converter {
     out.queue = rule.algorithm == Algorithm::kLeakyBucket;
     if (out.queue) {
       out.wait_ms = Int(RoundedUp<milliseconds>(rule.wait) + 1);  // it refuses at exactly that
-    } else if (rule.algorithm == Algorithm::kTokenBucket) {
+    } else if (rule.algorithm == Algorithm::kTokenBucket ||
+               rule.algorithm == Algorithm::kStepBucket) {
       if (rule.burst && *rule.burst < rule.rate.limit)
         report_.Note(at, "limit", "has no bucket smaller than the count", "has");
       if (rule.burst) out.burst = Int(*rule.burst - rule.rate.limit);
