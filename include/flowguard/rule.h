@@ -248,10 +248,16 @@ struct DimensionSpec {
 // Which of several matching rules of one kind apply.
 enum class MatchMode : uint8_t { kAll, kMostSpecific };
 
+// Whose counting the rules of a set are to reproduce.  kSentinel: sliding_log and
+// sliding_buckets count as leap_array does, token_bucket as step_bucket, and breakers in
+// intervals on the clock; docs/sentinel.md has what that means.  Shared rules count as ever.
+enum class Compat : uint8_t { kNone, kSentinel };
+
 struct RuleSet {
   std::vector<Rule> rules;
   std::vector<DimensionSpec> dimensions;
   MatchMode match = MatchMode::kAll;
+  Compat compat = Compat::kNone;
   // What resource_regex is matched by; outlives every guard that has the set.  May be null
   // where no rule has one.
   const RegexEngine* regex = nullptr;

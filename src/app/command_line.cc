@@ -153,6 +153,8 @@ void AddConvert(CLI::App& app, ConvertFlags& flags) {
       ->option_text("APP");
   convert.add_flag("--drop-invalid", flags.drop_invalid,
                    "Drop rules of Sentinel's that are not valid, as it does, with a warning");
+  convert.add_flag("--compat", flags.compat,
+                   "Towards flowguard: rules that count as Sentinel does (compat: sentinel)");
 }
 
 void AddExplain(CLI::App& app, ExplainFlags& flags) {

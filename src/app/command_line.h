@@ -48,6 +48,7 @@ struct ConvertFlags {
   std::string kind;                      // of Sentinel's rules; empty: as file and members tell
   std::optional<std::string> entity_of;  // the dashboard's form, for this application
   bool drop_invalid = false;
+  bool compat = false;  // the set is to count as Sentinel does
 };
 
 // The request to be explained, and by which rules.

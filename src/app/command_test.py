@@ -192,6 +192,20 @@ class ConvertTest(harness.Case):
         code, _, err = run_once("validate", self.write("rules.yaml", out))
         self.assertEqual(code, 0, err)
 
+    def test_rules_that_are_to_count_as_sentinel_does(self):
+        flow, degrade = self.write("flow-rules.json", FLOW), self.write("degrade-rules.json", DEGRADE)
+        code, out, err = run_once("convert", "--to", "flowguard", "--compat", flow, degrade)
+        self.assertEqual(code, 0, err)
+        self.assertTrue(out.startswith("compat: sentinel\nrules:\n"), out)
+        self.assertNotIn("two halves of a second", err)
+        self.assertNotIn("statIntervalMs", err)
+        rules = self.write("rules.yaml", out)
+        self.assertEqual(run_once("validate", rules)[0], 0)
+        for argv in (("--to", "sentinel", "--compat", flow), ("--to", "flowguard", "--compat", rules)):
+            code, out, err = run_once("convert", *argv)
+            self.assertEqual((code, out), (1, ""), argv)
+            self.assertIn("--compat is for lists of Sentinel's", err)
+
     def test_and_back(self):
         code, out, _ = run_once("convert", "--to", "flowguard", self.write("flow-rules.json", FLOW))
         rules = self.write("rules.yaml", out)

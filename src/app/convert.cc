@@ -117,7 +117,8 @@ Result<void> ConvertSentinel(const std::vector<Input>& inputs, const ConvertFlag
       converted.text += WriteSentinel(file.rules, flags);
     return {};
   }
-  const sentinel::ToRulesResult made = sentinel::ToRules(files);
+  const sentinel::ToRulesResult made =
+      sentinel::ToRules(files, flags.compat ? Compat::kSentinel : Compat::kNone);
   Report(made.differences, converted);
   FG_ASSIGN_OR_RETURN(converted.text, WriteFlowGuard(made.rules));
   return {};
@@ -174,6 +175,11 @@ Result<std::vector<Input>> ReadInputs(const std::vector<std::string>& files) {
 Result<void> ConvertAll(const ConvertFlags& flags, Converted& converted) {
   FG_ASSIGN_OR_RETURN(const std::vector<Input> inputs, ReadInputs(flags.files));
   FG_ASSIGN_OR_RETURN(const RuleForm from, FormOf(inputs, flags));
+  if (flags.compat && (from != RuleForm::kSentinel || flags.to != RuleForm::kFlowGuard)) {
+    return Error::InvalidArgument(
+        "--compat is for lists of Sentinel's that become FlowGuard's; a rule file of FlowGuard's "
+        "has it as `compat: sentinel`");
+  }
   return from == RuleForm::kSentinel ? ConvertSentinel(inputs, flags, converted)
                                      : ConvertFlowGuard(inputs.front(), flags, converted);
 }

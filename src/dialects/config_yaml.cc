@@ -263,6 +263,11 @@ constexpr Field<ServerConfig> kServerFields[] = {
        if (!c.inline_rules) c.inline_rules.emplace();
        ReadWord(v, kMatchWords, c.inline_rules->match);
      }},
+    {"compat",
+     [](const Value& v, ServerConfig& c) {
+       if (!c.inline_rules) c.inline_rules.emplace();
+       ReadWord(v, kCompatWords, c.inline_rules->compat);
+     }},
     {"store",
      [](const Value& v, ServerConfig& c) {
        c.store.emplace();
@@ -284,7 +289,7 @@ constexpr Field<ServerConfig> kServerFields[] = {
 void RefuseStrayRuleFields(const Value& file) {
   const text::Node* rules = file.node.Find("rules");
   if (rules != nullptr && !rules->IsScalar()) return;
-  for (const std::string_view field : {"dimensions", "match"}) {
+  for (const std::string_view field : {"dimensions", "match", "compat"}) {
     const text::Node* node = file.node.Find(field);
     if (node == nullptr) continue;
     file.Part(field, *node)

@@ -94,8 +94,9 @@ struct ServerConfig {
   TimeoutsConfig timeouts;
   PathConfig path;
 
-  std::string rules_path;               // `rules: rules.yaml`, relative to the file's folder; or
-  std::optional<RuleSet> inline_rules;  // `rules: [...]`, with `dimensions` and `match` beside it
+  std::string rules_path;  // `rules: rules.yaml`, relative to the file's folder; or
+  std::optional<RuleSet>
+      inline_rules;  // `rules: [...]`, with `dimensions`, `match`, `compat` beside it
 
   std::optional<StoreConfig> store;
   size_t cell_capacity = 1'000'000;

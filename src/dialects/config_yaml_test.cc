@@ -111,7 +111,8 @@ TEST(ParseConfigTest, RulesByPathOrInPlace) {
   const ServerConfig in_place = ConfigOf(
       "rules: [{name: a, limit: 5/s, by: [tenant]}]\n"
       "dimensions: {tenant: {header: x-tenant}}\n"
-      "match: most_specific\n");
+      "match: most_specific\n"
+      "compat: sentinel\n");
 
   EXPECT_EQ(by_path.rules_path, "conf/rules.yaml");
   EXPECT_FALSE(by_path.inline_rules.has_value());
@@ -120,6 +121,7 @@ TEST(ParseConfigTest, RulesByPathOrInPlace) {
   EXPECT_EQ(in_place.inline_rules->rules.at(0).origin, "flowguard.yaml:1:9");
   EXPECT_EQ(in_place.inline_rules->dimensions.at(0).source, "header:x-tenant");
   EXPECT_EQ(in_place.inline_rules->match, MatchMode::kMostSpecific);
+  EXPECT_EQ(in_place.inline_rules->compat, Compat::kSentinel);
 }
 
 TEST(ParseConfigTest, AddressesAreCheckedAtTheirPlace) {
@@ -182,6 +184,8 @@ TEST(ParseConfigTest, WordsAndRangesAreChecked) {
 TEST(ParseConfigTest, DimensionsBesideARuleFileAreErrors) {
   EXPECT_EQ(ErrorOf("rules: rules.yaml\nmatch: all\n"),
             "flowguard.yaml:2:8: match: belongs into the rule file");
+  EXPECT_EQ(ErrorOf("rules: rules.yaml\ncompat: sentinel\n"),
+            "flowguard.yaml:2:9: compat: belongs into the rule file");
   EXPECT_EQ(ErrorOf("dimensions: {t: {header: x}}\n"),
             "flowguard.yaml:1:13: dimensions: goes with a list of rules, and there is none");
 }

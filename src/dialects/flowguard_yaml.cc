@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A whole rule file: rules, dimensions, match; or a list of Sentinel's.
+// A whole rule file: rules, dimensions, match, compat; or a list of Sentinel's.
 #include "flowguard/rules_text.h"
 
 #include "dialects/rule_reader.h"
@@ -22,6 +22,8 @@ constexpr Field<RuleSet> kFileFields[] = {
      [](const Value& v, RuleSet& set) { dialects::ReadDimensions(v, set.dimensions); }},
     {"match",
      [](const Value& v, RuleSet& set) { dialects::ReadWord(v, dialects::kMatchWords, set.match); }},
+    {"compat", [](const Value& v,
+                  RuleSet& set) { dialects::ReadWord(v, dialects::kCompatWords, set.compat); }},
 };
 
 }  // namespace

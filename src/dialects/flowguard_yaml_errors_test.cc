@@ -32,7 +32,7 @@ TEST(RuleErrorsTest, MisspeltFieldIsCorrected) {
       "on_store_failure, lease, shards, prefilter, tag, refuse, degrade");
   EXPECT_EQ(ErrorOf("rulez: []\nrules: []\n"),
             "rules.yaml:1:1: unknown field \"rulez\"; did you mean \"rules\"? allowed: rules, "
-            "dimensions, match");
+            "dimensions, match, compat");
 }
 
 TEST(RuleErrorsTest, UnknownFieldUnlikeAnyIsNotGuessedAt) {

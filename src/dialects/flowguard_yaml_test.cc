@@ -229,6 +229,12 @@ TEST(ParseRulesTest, MatchMode) {
   EXPECT_EQ(SetOf("match: most_specific\nrules: []\n").match, MatchMode::kMostSpecific);
 }
 
+TEST(ParseRulesTest, WhoseCounting) {
+  EXPECT_EQ(SetOf("rules: []\n").compat, Compat::kNone);
+  EXPECT_EQ(SetOf("compat: none\nrules: []\n").compat, Compat::kNone);
+  EXPECT_EQ(SetOf("compat: sentinel\nrules: []\n").compat, Compat::kSentinel);
+}
+
 TEST(ParseRulesTest, DimensionsInEveryForm) {
   const RuleSet set = SetOf(
       "rules: []\n"

@@ -52,4 +52,9 @@ inline constexpr Word<MatchMode> kMatchWords[] = {
     {"most_specific", MatchMode::kMostSpecific},
 };
 
+inline constexpr Word<Compat> kCompatWords[] = {
+    {"none", Compat::kNone},
+    {"sentinel", Compat::kSentinel},
+};
+
 }  // namespace flowguard::dialects

@@ -282,6 +282,9 @@ std::string WriteRules(const RuleSet& rules) {
   if (rules.match != MatchMode::kAll) {
     out += "match: " + std::string(WordOf(kMatchWords, rules.match)) + '\n';
   }
+  if (rules.compat != Compat::kNone) {
+    out += "compat: " + std::string(WordOf(kCompatWords, rules.compat)) + '\n';
+  }
   out += rules.rules.empty() ? "rules: []\n" : "rules:\n";
   for (const Rule& rule : rules.rules)
     out += RuleToYaml(rule);

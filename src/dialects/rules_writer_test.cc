@@ -102,6 +102,7 @@ RuleSet EverythingSet() {
   errors.breaker.error_count = 12;
   RuleSet set;
   set.match = MatchMode::kMostSpecific;
+  set.compat = Compat::kSentinel;
   set.rules = {limit,   buckets, bucket,  concurrency, access, slow,
                failing, errors,  warming, related,     system};
   set.dimensions = {
@@ -169,6 +170,9 @@ TEST(SameRulesTest, SeesADifferenceInAnyPart) {
   other.rules[4].deny[0].values[1] = "fd01::/8";
   RuleSet nearly = set;
   nearly.rules[0].on.except[0].values[0] = "10.0.0.0/9";
+  RuleSet unlike = set;
+  unlike.compat = Compat::kNone;
+  EXPECT_FALSE(SameRules(set, unlike));
   RuleSet unrelated = set;
   Rule& related = unrelated.rules.end()[-2];
   ASSERT_FALSE(related.relate_to.empty());

@@ -31,7 +31,7 @@ namespace flowguard::dialects {
   for (size_t i = 0; i < a.rules.size(); ++i) {
     if (!SameRule(a.rules[i], b.rules[i])) return false;
   }
-  return a.dimensions == b.dimensions && a.match == b.match;
+  return a.dimensions == b.dimensions && a.match == b.match && a.compat == b.compat;
 }
 
 }  // namespace flowguard::dialects

@@ -7,7 +7,6 @@
 
 #include "base/bounds.h"
 #include "base/try.h"
-#include "rules/breaker_spec.h"
 
 namespace flowguard::engine {
 namespace {
@@ -168,13 +167,12 @@ Result<BreakerTable*> Registry::BreakersOf(const rules::CompiledRule& compiled) 
   std::unique_ptr<BreakerHome>& home = breakers_[compiled.quota.identity];
   if (home == nullptr) home = std::make_unique<BreakerHome>();
   const bool goes_on = home->table != nullptr && home->loaded_at + 1 >= load_;
-  if (!goes_on || home->numbers != rule.breaker) {
+  if (!goes_on || home->spec != compiled.breaker) {
     if (old_breakers_.size() >= base::kRuleNamesEverMax) return TooMany(rule.name);
     if (home->table != nullptr) old_breakers_.push_back(std::move(home->table));
-    home->table =
-        std::make_unique<BreakerTable>(rules::BreakerSpecOf(rule.breaker), !compiled.by.empty(),
-                                       names_[account], listener_, home->opened);
-    home->numbers = rule.breaker;
+    home->table = std::make_unique<BreakerTable>(compiled.breaker, !compiled.by.empty(),
+                                                 names_[account], listener_, home->opened);
+    home->spec = compiled.breaker;
   }
   home->loaded_at = load_;
   return home->table.get();

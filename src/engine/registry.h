@@ -54,7 +54,7 @@ class Registry {
 
   // Of one identity.
   struct BreakerHome {
-    BreakerRule numbers;
+    breaker::BreakerSpec spec;
     std::unique_ptr<BreakerTable> table;
     uint64_t loaded_at = 0;
     std::atomic<uint64_t> opened{0};  // by all that it ever had

@@ -7,7 +7,7 @@
 
 namespace flowguard::rules {
 
-breaker::BreakerSpec BreakerSpecOf(const BreakerRule& rule) noexcept {
+breaker::BreakerSpec BreakerSpecOf(const BreakerRule& rule, Compat compat) noexcept {
   breaker::BreakerSpec spec;
   if (rule.slow_ratio) {
     spec.condition = breaker::BreakerCondition::kSlowRatio;
@@ -26,7 +26,7 @@ breaker::BreakerSpec BreakerSpecOf(const BreakerRule& rule) noexcept {
   spec.buckets = static_cast<int>(std::clamp<int64_t>(fit, 1, spec.buckets));
   spec.open_for = rule.open_for;
   spec.probes = rule.probes;
-  return spec;
+  return compat == Compat::kSentinel ? breaker::SentinelForm(spec) : spec;
 }
 
 }  // namespace flowguard::rules

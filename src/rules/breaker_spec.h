@@ -9,7 +9,8 @@
 
 namespace flowguard::rules {
 
-// The window slides by tenths, or by as many parts as it is long enough for.
-[[nodiscard]] breaker::BreakerSpec BreakerSpecOf(const BreakerRule& rule) noexcept;
+// The window slides by tenths, or by as many parts as it is long enough for; with
+// kSentinel it is as in breaker::SentinelForm.
+[[nodiscard]] breaker::BreakerSpec BreakerSpecOf(const BreakerRule& rule, Compat compat) noexcept;
 
 }  // namespace flowguard::rules

@@ -270,7 +270,7 @@ void CheckBreaker(const Rule& rule, FaultsAt& faults) {
                                 "one of them");
     return;
   }
-  const Result<void> fits = breaker::CheckSpec(BreakerSpecOf(breaker));
+  const Result<void> fits = breaker::CheckSpec(BreakerSpecOf(breaker, Compat::kNone));
   if (!fits.ok()) faults.Error("breaker", fits.error().message);
 }
 

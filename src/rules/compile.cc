@@ -13,7 +13,9 @@
 #include "base/bounds.h"
 #include "base/hash.h"
 #include "rules/address_block.h"
+#include "rules/breaker_spec.h"
 #include "rules/check_rule.h"
+#include "rules/compat.h"
 #include "rules/dimension_table.h"
 #include "rules/faults.h"
 #include "rules/key.h"
@@ -146,6 +148,7 @@ class Compiler {
     FaultsAt faults(WhereOf(rule, index), faults_);
     const size_t errors_before = faults_.errors.size();
     CheckRule(rule, faults);
+    CheckCompat(rule, set_.compat, faults);
     CheckUnique(rule, index, faults);
     if (rule.scope == Scope::kShared && rule.kind != RuleKind::kAccess &&
         !options_.remote_allowed) {
@@ -156,6 +159,7 @@ class Compiler {
     CompiledRule compiled;
     compiled.index = static_cast<uint32_t>(index);
     compiled.rule = rule;
+    compiled.rule.algorithm = AlgorithmOf(rule, set_.compat);
     compiled.matched_by = MatchedBy(rule.on);
     compiled.plain = rule.scope == Scope::kLocal && rule.relate_to.empty();
     ParseTarget(rule, faults);
@@ -164,7 +168,7 @@ class Compiler {
     AddBy(rule, compiled, faults);
     AddLists("allow", rule.allow, compiled.allow, faults);
     AddLists("deny", rule.deny, compiled.deny, faults);
-    if (faults_.errors.size() == errors_before) AddQuotas(rule, compiled, faults);
+    if (faults_.errors.size() == errors_before) AddQuotas(compiled.rule, compiled, faults);
     table_.rules.push_back(std::move(compiled));
   }
 
@@ -303,7 +307,7 @@ class Compiler {
     }
   }
 
-  // Requires: nothing was wrong with the rule so far.
+  // Requires: `rule` is that of `compiled`; nothing was wrong with it so far.
   void AddQuotas(const Rule& rule, CompiledRule& compiled, FaultsAt& faults) {
     if (rule.kind == RuleKind::kAccess || rule.kind == RuleKind::kSystem) return;
     compiled.quota.identity = IdentityOf(rule, compiled.by, rule.rate.window);
@@ -352,7 +356,8 @@ class Compiler {
       quota.concurrency = entry.rate.limit;
     } else {
       if (entry.burst.has_value() && !HasBurst(rule.algorithm)) {
-        faults.Misplaced(field + ": burst", "algorithms token_bucket and smooth_bursty");
+        faults.Misplaced(field + ": burst",
+                         "algorithms token_bucket, smooth_bursty and step_bucket");
         return;
       }
       if (entry.burst.has_value() && (*entry.burst <= 0 || entry.rate.limit == 0)) {

@@ -15,6 +15,7 @@
 #include "flowguard/decision.h"
 #include "flowguard/rule.h"
 
+#include "breaker/spec.h"
 #include "limit/numbers.h"
 #include "limit/spec.h"
 #include "rules/dimension.h"
@@ -50,7 +51,7 @@ struct AccessCheck {
 class CompiledRule {
  public:
   uint32_t index = 0;              // in RuleSet::rules
-  Rule rule;                       // as written
+  Rule rule;                       // as written, but with the algorithm that it is counted by
   const RuleInfo* info = nullptr;  // for the engine: text that outlives the table
   std::string matched_by;          // "route POST /orders/{id}", for people
   // Its cells are in this process, and count the requests that it meets.
@@ -61,6 +62,7 @@ class CompiledRule {
   Quota quota;
   std::vector<Quota> overrides;
   OverrideIndex override_index;    // by the value of by[0], into overrides
+  breaker::BreakerSpec breaker;    // kBreaker
   std::vector<AccessCheck> allow;  // kAccess
   std::vector<AccessCheck> deny;
 

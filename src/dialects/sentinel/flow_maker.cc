@@ -120,6 +120,7 @@ void SetExactCount(const RuleAt& at, int64_t units, Duration window, Rule& rule,
     rule.algorithm = Algorithm::kSlidingBuckets;
     rule.buckets = kFlowBuckets;
   }
+  if (maker.counts_alike() && rule.scope == Scope::kLocal) return;
   maker.report.NoteOfMany(at, "count",
                           "counts in two halves of a second on the clock, so that twice the count "
                           "passes around an edge, and more under concurrent calls",
@@ -184,8 +185,8 @@ void MakeClusterRule(const RuleAt& at, const FlowRule& from, Rule rule, RuleMake
     maker.report.Note(at, "count", "counts any number in its window",
                       std::to_string(kCountMax) + " at most");
   }
-  SetExactCount(at, std::clamp<int64_t>(in_window, 1, kCountMax), window, rule, maker);
   rule.scope = Scope::kShared;
+  SetExactCount(at, std::clamp<int64_t>(in_window, 1, kCountMax), window, rule, maker);
   rule.on_store_failure =
       config.fallback_to_local_when_fail ? StoreFailurePolicy::kLocal : StoreFailurePolicy::kOpen;
   maker.report.Note(at, "clusterMode", "counts at its token server; flowId names the count there",

@@ -475,7 +475,7 @@ class Converter {
     } else if (breaker.error_ratio) {
       degrade.grade = kDegradeExceptionRatio;
       degrade.count = *breaker.error_ratio;
-      if (degrade.count >= 1)
+      if (degrade.count >= 1 && set_.compat == Compat::kNone)
         report_.Note(at, "breaker.errors.ratio", "never opens at 1", "opens when all calls fail");
     } else {
       degrade.grade = kDegradeExceptionCount;

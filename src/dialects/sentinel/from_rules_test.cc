@@ -148,6 +148,27 @@ dimensions:
   EXPECT_EQ(LineOf(made.differences[0]).substr(0, 39), "r.yaml:4:5: rule \"cut\": breaker.probes:");
 }
 
+TEST(FromRulesTest, WhatCountsAsSentinelDoesIsNotTold) {
+  const FromRulesResult leap = Back(Limit("r", 10, Algorithm::kLeapArray));
+  EXPECT_EQ(Only<FlowRule>(leap).count, 10);
+  EXPECT_EQ(Told(leap.differences, "algorithm"), "");
+
+  Rule steps = Limit("r", 10, Algorithm::kStepBucket);
+  steps.burst = 13;
+  steps.by = {"arg0"};
+  const FromRulesResult param = Back(steps, {{"arg0", "", MissingPolicy::kSkip, "", false, false}});
+  EXPECT_EQ(Only<ParamFlowRule>(param).burst_count, 3);
+  EXPECT_EQ(Told(param.differences, "algorithm"), "");
+
+  RuleSet set = SetOf(
+      "compat: sentinel\n"
+      "rules: [{name: b, on: {resource: r}, breaker: {errors: {ratio: 1}, min_calls: 5, window: "
+      "1s, open_for: 5s}}]\n");
+  EXPECT_EQ(Told(FromRules(set).differences, "breaker.errors.ratio"), "");
+  set.compat = Compat::kNone;
+  EXPECT_NE(Told(FromRules(set).differences, "breaker.errors.ratio"), "");
+}
+
 TEST(FromRulesTest, ATokenBucketIsTold) {
   Rule rule = Limit("r", 10, Algorithm::kTokenBucket);
   rule.burst = 20;

@@ -70,7 +70,7 @@ void SetCondition(const RuleAt& at, const DegradeRule& from, Rule& rule, RuleMak
     }
     case kDegradeExceptionRatio:
       breaker.error_ratio = from.count + kNoSign;
-      if (from.count >= 1)
+      if (from.count >= 1 && !maker.counts_alike())
         maker.report.Note(at, "count", "never opens at a ratio of 1", "opens when all calls fail");
       break;
     default:
@@ -106,10 +106,12 @@ void MakeBreaker(const RuleAt& at, const DegradeRule& from, const OwnBreakers& o
   rule.breaker.window = milliseconds(from.stat_interval_ms);
   rule.breaker.open_for = seconds(from.time_window);
   rule.breaker.probes = 1;
-  maker.report.NoteOfMany(at, "statIntervalMs",
-                          "counts in intervals on the clock, so that failures on both sides of an "
-                          "edge do not add up",
-                          "counts in a window that slides");
+  if (!maker.counts_alike()) {
+    maker.report.NoteOfMany(at, "statIntervalMs",
+                            "counts in intervals on the clock, so that failures on both sides of "
+                            "an edge do not add up",
+                            "counts in a window that slides");
+  }
   maker.report.NoteOfMany(at, "timeWindow",
                           "closes or opens by any call that ends while it probes, and probes again "
                           "at once when a later rule refuses the probe",

@@ -51,7 +51,12 @@ inline constexpr std::string_view kListedValues =
 // Threads: one owner.
 class RuleMaker {
  public:
+  explicit RuleMaker(Compat compat) { set_.compat = compat; }
+
   Differences report;
+
+  // Local rules count as Sentinel does: the set says so.
+  [[nodiscard]] bool counts_alike() const noexcept { return set_.compat == Compat::kSentinel; }
 
   // A rule for `resource`.  `about` is what its name is made of.
   [[nodiscard]] Rule Begin(const RuleAt& at, std::string_view about, std::string_view resource,

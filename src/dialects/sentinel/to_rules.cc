@@ -71,11 +71,11 @@ void Make(const RuleAt& at, const ApiDefinition& rule, const Context& context, R
 
 }  // namespace
 
-ToRulesResult ToRules(std::span<const RuleFile> files) {
+ToRulesResult ToRules(std::span<const RuleFile> files, Compat compat) {
   Context context;
   for (const RuleFile& file : files)
     std::visit([&context](const auto& list) { Collect(list, context); }, file.rules);
-  RuleMaker maker;
+  RuleMaker maker(compat);
   for (const RuleFile& file : files) {
     const std::string kind(NameOf(KindOf(file.rules)));
     const auto make = [&](const auto& list) {
@@ -90,9 +90,9 @@ ToRulesResult ToRules(std::span<const RuleFile> files) {
   return {maker.Take(), maker.report.Take()};
 }
 
-ToRulesResult ToRules(const RuleList& rules, std::string_view file_name) {
+ToRulesResult ToRules(const RuleList& rules, std::string_view file_name, Compat compat) {
   const RuleFile file{std::string(file_name), rules};
-  return ToRules({&file, 1});
+  return ToRules({&file, 1}, compat);
 }
 
 }  // namespace flowguard::dialects::sentinel

@@ -40,13 +40,15 @@ struct ToRulesResult {
 };
 
 // The rules of all files as one set: the meaning of `other`, of default breakers and of
-// API groups depends on rules that may stand in another file.
+// API groups depends on rules that may stand in another file.  `compat` becomes the set's;
+// what counts alike by that is no difference.
 // Requires: the rules are valid, as those that were read are.  Whether FlowGuard takes
 //           every rule is for rules::Compile to say: of a pattern, a name that is too long.
 // Threads:  any.
 // Cost:     n log n in the number of rules.
-[[nodiscard]] ToRulesResult ToRules(std::span<const RuleFile> files);
+[[nodiscard]] ToRulesResult ToRules(std::span<const RuleFile> files, Compat compat = Compat::kNone);
 
-[[nodiscard]] ToRulesResult ToRules(const RuleList& rules, std::string_view file_name);
+[[nodiscard]] ToRulesResult ToRules(const RuleList& rules, std::string_view file_name,
+                                    Compat compat = Compat::kNone);
 
 }  // namespace flowguard::dialects::sentinel

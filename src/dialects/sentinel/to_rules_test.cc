@@ -379,6 +379,29 @@ TEST(ToRulesTest, Errors) {
             "never opens at a ratio of 1; opens when all calls fail");
 }
 
+// What counts alike is no difference; the rest is.
+TEST(ToRulesTest, ASetThatCountsAlikeTellsNothingOfTheCounting) {
+  const auto convert = [](Kind kind, std::string_view members) {
+    return ToRules(FileOf(kind, OnR(members)).rules, "f", Compat::kSentinel);
+  };
+  const ToRulesResult flow = convert(Kind::kFlow, R"("count":20)");
+  EXPECT_EQ(flow.rules.compat, Compat::kSentinel);
+  EXPECT_EQ(OnlyRule(flow).algorithm, Algorithm::kSlidingLog);
+  EXPECT_TRUE(flow.differences.empty());
+  const ToRulesResult breaker = convert(Kind::kDegrade, R"("grade":1,"count":1,"timeWindow":3)");
+  EXPECT_EQ(Told(breaker.differences, "count"), "");
+  EXPECT_EQ(Told(breaker.differences, "statIntervalMs"), "");
+  EXPECT_NE(Told(breaker.differences, "timeWindow"), "");
+  EXPECT_EQ(Told(convert(Kind::kParamFlow, R"("paramIdx":0,"count":5)").differences, "count"),
+            "forgets a value when 4,000 others came; forgets full buckets first");
+  // Its token server is none of it.
+  EXPECT_NE(Told(convert(Kind::kFlow, R"("count":20,"clusterMode":true,"clusterConfig":
+                 {"flowId":1,"thresholdType":1})")
+                     .differences,
+                 "count"),
+            "");
+}
+
 TEST(ToRulesTest, DefaultBreakers) {
   const ToRulesResult made = Convert(Kind::kDegrade, R"([
       {"resource":"*","grade":1,"count":0.5,"timeWindow":3},

@@ -77,6 +77,9 @@ void MakeValueRule(const RuleAt& at, const ValueRule& from, Rule rule, RuleMaker
       maker.report.Note(at, from.burst_field, "does not look at it beside a queue",
                         "does not have it");
     }
+  } else if (maker.counts_alike() && rule.scope == Scope::kLocal) {
+    maker.report.NoteOfMany(at, "count", "forgets a value when 4,000 others came",
+                            "forgets full buckets first");
   } else {
     maker.report.NoteOfMany(at, "count",
                             "fills a value's bucket up at its first call after the window, and "
