@@ -33,8 +33,7 @@ Result<void> CheckCondition(const BreakerSpec& spec) {
     return Fault("ratio", std::to_string(spec.ratio), "0 to 1");
   }
   if (spec.condition == BreakerCondition::kErrorRatio) return {};
-  return CheckBetween("slow_over", spec.slow_over.count(),
-                      Duration(base::kBreakerSlowMin).count(),
+  return CheckBetween("slow_over", spec.slow_over.count(), Duration(base::kBreakerSlowMin).count(),
                       Duration(base::kBreakerOpenMax).count(), "ns");
 }
 
