@@ -60,18 +60,16 @@ enum class CallMark : uint8_t {
   kNeutral,  // nothing: it is not counted
 };
 
-// A call that was cancelled, or whose error is to be ignored, is neutral.  But a call
-// that had already taken too long when it was cancelled was slow: who waits for
-// something that hangs gives up some time, and else would hide that it hangs.
+// A call that was cancelled, or whose error is to be ignored, is neutral.  But one that had
+// taken too long by then was slow: who waits for something that hangs gives up some time,
+// and what is overloaded may say no late; else both would hide it.
 [[nodiscard]] inline CallMark MarkOf(const BreakerSpec& spec, Outcome outcome,
                                      Duration took) noexcept {
-  if (outcome == Outcome::kIgnoredError) return CallMark::kNeutral;
-  if (spec.condition == BreakerCondition::kSlowRatio) {
-    if (took > spec.slow_over) return CallMark::kBad;
-    return outcome == Outcome::kCancelled ? CallMark::kNeutral : CallMark::kGood;
-  }
-  if (outcome == Outcome::kCancelled) return CallMark::kNeutral;
-  return outcome == Outcome::kError ? CallMark::kBad : CallMark::kGood;
+  const bool by_time = spec.condition == BreakerCondition::kSlowRatio;
+  if (by_time && took > spec.slow_over) return CallMark::kBad;
+  if (outcome == Outcome::kCancelled || outcome == Outcome::kIgnoredError)
+    return CallMark::kNeutral;
+  return outcome == Outcome::kError && !by_time ? CallMark::kBad : CallMark::kGood;
 }
 
 // Whether a closed breaker opens by these counts of its window.

@@ -98,13 +98,15 @@ TEST(BreakerSpecTest, IgnoredAndCancelledSayNothing) {
     EXPECT_EQ(MarkOf(spec, Outcome::kIgnoredError, Ms(999)), CallMark::kNeutral);
     EXPECT_EQ(MarkOf(spec, Outcome::kCancelled, Ms(999)), CallMark::kNeutral);
   }
-  EXPECT_EQ(MarkOf(SlowRatio(0.5, 1), Outcome::kIgnoredError, Ms(999)), CallMark::kNeutral);
+  EXPECT_EQ(MarkOf(SlowRatio(0.5, 1), Outcome::kIgnoredError, Ms(50)), CallMark::kNeutral);
   EXPECT_EQ(MarkOf(SlowRatio(0.5, 1), Outcome::kCancelled, Ms(50)), CallMark::kNeutral);
 }
 
-// Rules out: a service that hangs and is never seen to, because its callers give up.
-TEST(BreakerSpecTest, ACallThatWasCancelledWhenItWasSlowAlreadyIsSlow) {
+// Rules out: a service that hangs and is never seen to, because its callers give up, or because
+// it says no in the end.
+TEST(BreakerSpecTest, ACallThatWasCancelledOrIgnoredWhenItWasSlowAlreadyIsSlow) {
   EXPECT_EQ(MarkOf(SlowRatio(0.5, 1), Outcome::kCancelled, Ms(51)), CallMark::kBad);
+  EXPECT_EQ(MarkOf(SlowRatio(0.5, 1), Outcome::kIgnoredError, Ms(51)), CallMark::kBad);
 }
 
 // Rules out: rounding that opens at the ratio, or the ratio held against min_calls.

@@ -151,8 +151,10 @@ Numbers StepBucket::TakeUpTo(const Spec& spec, std::span<uint64_t> state, Instan
 }
 
 Instant StepBucket::KeepUntil(const Spec& spec, std::span<const uint64_t> state) noexcept {
-  if (state[0] == 0 || spec.limit == 0) return Instant{};
+  if (state[0] == 0) return Instant{};
   const int64_t filled_ns = static_cast<int64_t>(state[0]) - 1;
+  // A limit that was set to nothing for a while fills no bucket.
+  if (spec.limit == 0) return Instant(Duration(filled_ns + spec.window_ns + 1));
   const int64_t rest = std::min(static_cast<int64_t>(state[1]), spec.limit);
   return Instant(Duration(filled_ns + FilledAfter(spec, rest, spec.limit)));
 }

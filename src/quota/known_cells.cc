@@ -2,6 +2,7 @@
 #include "quota/known_cells.h"
 
 #include <array>
+#include <bit>
 #include <cstring>
 #include <string_view>
 
@@ -45,7 +46,11 @@ KnownCells::KnownCells(const CellServer& server, uint64_t seed, StoreCounters& c
 // Of what is hashed nearly all is the rule's, and the takes of one rule come together.
 base::Hash128 KnownCells::IdOf(const engine::RemoteTake& take, int shard) noexcept {
   const Rule& rule = take.rule->rule;
+  // Where it stands in the cell's key, another resource is another cell.
+  const bool by_resource = rule.tag == CellTag::kResource;
+  const uint64_t resource = by_resource ? base::Hash64(rule.on.resource, seed_) : 0;
   const RuleNumbers numbers{static_cast<int64_t>(rule.tag),
+                            std::bit_cast<int64_t>(resource),
                             static_cast<int64_t>(rule.kind),
                             static_cast<int64_t>(rule.algorithm),
                             rule.shards * int64_t{base::kShardsMax} + shard,

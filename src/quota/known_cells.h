@@ -41,7 +41,7 @@ class KnownCells {
 
  private:
   // What a rule and the shard of a cell say of its shape.
-  using RuleNumbers = std::array<int64_t, 12>;
+  using RuleNumbers = std::array<int64_t, 13>;
 
   [[nodiscard]] base::Hash128 IdOf(const engine::RemoteTake& take, int shard) noexcept;
   [[nodiscard]] KnownCell* Find(const base::Hash128& id) const noexcept;

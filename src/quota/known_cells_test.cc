@@ -66,6 +66,25 @@ TEST_F(KnownCellsTest, WhatIsPinnedStays) {
   EXPECT_EQ(Get(76), cells[76]);
 }
 
+// Rules out: after a reload a node goes on with the key of the resource that was, and others
+// with that of the new one, so that one limit has two cells.
+TEST_F(KnownCellsTest, AnotherResourceInTheKeyIsAnotherCell) {
+  Rule rule;
+  rule.name = "r";
+  rule.rate = {5, minutes(1)};
+  rule.tag = CellTag::kResource;
+  rule.on.resource = "orders";
+  const TestRule before(rule);
+  rule.on.resource = "payments";
+  const TestRule after(rule);
+  KnownCell* const orders = cells_.Get(before.Take(), 0);
+  KnownCell* const payments = cells_.Get(after.Take(), 0);
+  ASSERT_NE(orders, payments);
+  EXPECT_TRUE(orders->key().starts_with("rl:{orders}:")) << orders->key();
+  EXPECT_TRUE(payments->key().starts_with("rl:{payments}:")) << payments->key();
+  EXPECT_EQ(cells_.Get(after.Take(), 0), payments);
+}
+
 TEST_F(KnownCellsTest, ACellThatIsForgottenLeavesNothingBehind) {
   KnownCell* const before = Use(0);
   before->denials.Add(1, {.retry_after = seconds(1)}, Instant(), Instant());

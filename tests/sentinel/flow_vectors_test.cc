@@ -187,7 +187,7 @@ TEST_P(FlowRules, V36CallsOneAfterTheOtherAllPass) {
   EXPECT_EQ(now_ - start_, milliseconds(500));
 }
 
-TEST_P(FlowRules, V37NoCostPassesTheQueue) {
+TEST_P(FlowRules, V37ARefusedCallTakesNoPlaceInTheQueue) {
   BringFlow(R"("controlBehavior":2,"count":10,"maxQueueingTimeMs":1)");
   EXPECT_EQ(Waits(2), (Counts{0, -1}));
   now_ += milliseconds(100);
