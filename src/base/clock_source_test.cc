@@ -40,13 +40,15 @@ TEST_F(ClockSourceTest, OnlyTscIsTsc) {
 // Rules out: one moment without descriptors that puts the process on the slow clock
 // for the rest of its life.
 TEST_F(ClockSourceTest, WithoutDescriptorsTheLastVerdictStays) {
+  // UndefinedBehaviorSanitizer needs descriptors to look at an object of this class.
+  const char* const path = path_.c_str();
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
   rlimit none = before;
   none.rlim_cur = 0;
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
-  const bool after_yes = ClockSourceIsTsc(path_.c_str(), true);
-  const bool after_no = ClockSourceIsTsc(path_.c_str(), false);
+  const bool after_yes = ClockSourceIsTsc(path, true);
+  const bool after_no = ClockSourceIsTsc(path, false);
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
 
   EXPECT_TRUE(after_yes);
