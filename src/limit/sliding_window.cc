@@ -47,9 +47,7 @@ struct SlidingEstimate {
 
   static Duration ResetAfter(const TwoWindowsSpec& spec, const WindowPair& pair,
                              int64_t /*remaining*/, Instant now) noexcept {
-    if (pair.current > 0) return Duration(pair.start_ns + 2 * spec.window_ns - Nanos(now));
-    if (pair.previous > 0) return Duration(pair.start_ns + spec.window_ns - Nanos(now));
-    return {};
+    return UntilBothArePast(spec, pair, now);
   }
 };
 

@@ -23,6 +23,14 @@ inline WindowPair ReadPair(const TwoWindowsSpec& spec, std::span<const uint64_t>
   return WindowPair::Read(state, spec.window_ns, spec.limit + spec.max_debt, Nanos(now));
 }
 
+// Until what both windows hold counts no more.
+inline Duration UntilBothArePast(const TwoWindowsSpec& spec, const WindowPair& pair,
+                                 Instant now) noexcept {
+  if (pair.current > 0) return Duration(pair.start_ns + 2 * spec.window_ns - Nanos(now));
+  if (pair.previous > 0) return Duration(pair.start_ns + spec.window_ns - Nanos(now));
+  return {};
+}
+
 // Decides on `pair`, and books the cost there if it fits.
 template <typename Estimate>
 Numbers Answer(const TwoWindowsSpec& spec, WindowPair& pair, int64_t cost, Instant now) noexcept {

@@ -28,7 +28,6 @@ constexpr int64_t kNotRead = -2;  // granted, of a key that holds something else
 constexpr uint64_t kCallBits = 8;
 static_assert(base::kCellCallsPerTurnMax <= uint64_t{1} << kCallBits);
 
-using wire::resp::EncodedWords;
 using wire::resp::WordBytes;
 using wire::resp::WordWriter;
 
