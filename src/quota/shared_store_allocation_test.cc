@@ -2,8 +2,7 @@
 //
 // A store allocates nothing for a take once as many have been out at one time before.
 #include <array>
-#include <cstdlib>
-#include <new>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -12,30 +11,7 @@
 #include "quota/shared_store.h"
 #include "rules/compiled_rule.h"
 #include "testing/rules.h"
-
-namespace {
-
-int64_t allocations = 0;
-
-}  // namespace
-
-// GCC takes the pair of malloc and free for a mismatch of new and delete.
-#pragma GCC diagnostic push
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wmismatched-new-delete"
-#endif
-void* operator new(size_t size) {
-  ++allocations;
-  if (void* memory = std::malloc(size)) return memory;
-  std::abort();
-}
-void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, size_t) noexcept {
-  std::free(memory);
-}
-#pragma GCC diagnostic pop
+#include "testing/thread_allocations.h"
 
 namespace flowguard::quota {
 namespace {

@@ -29,10 +29,22 @@ void* operator new(size_t size, const std::nothrow_t&) noexcept {
   ++allocations;
   return std::malloc(size);
 }
+// Cache lines of their own: the size is a multiple of what they are aligned to.
+void* operator new(size_t size, std::align_val_t alignment) {
+  ++allocations;
+  if (void* memory = std::aligned_alloc(static_cast<size_t>(alignment), size)) return memory;
+  std::abort();
+}
 void operator delete(void* memory) noexcept {
   std::free(memory);
 }
 void operator delete(void* memory, size_t) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, std::align_val_t) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, size_t, std::align_val_t) noexcept {
   std::free(memory);
 }
 #pragma GCC diagnostic pop
