@@ -26,7 +26,7 @@ endif()
 
 # With FLOWGUARD_PRECOMPILE: GoogleTest's headers, parsed once a preset, and with gcc the
 # standard library's too.  A source that forgets an include does not pass for it: clang reads
-# every source as it stands, and the clang stage of .ci/run every header.
+# every source as it stands, and every header in the headers stage of .ci/run.
 set(FG_STANDARD_HEADERS
   <algorithm> <array> <atomic> <charconv> <chrono> <cstdint> <cstring> <deque> <functional> <map>
   <memory> <mutex> <optional> <span> <string> <string_view> <thread> <unordered_map> <utility>
