@@ -42,7 +42,11 @@ rules:
     on: {{route: "/log"}}
     limit: 50/s
     algorithm: sliding_log
+  - name: clock
+    on: {{route: "/"}}
+    limit: 1000000/s
 """
+WINDOW_NS = 1_000_000_000
 
 
 def most_in(stamps, span_ns):
@@ -130,24 +134,31 @@ class Accuracy(harness.Case):
         print(f"due {due} each, least given {least}")
         self.assertGreaterEqual(least, 0.98 * due - 1)
 
-    def most_in_a_second(self, server, path, seconds=1.3):
+    def after_half_of_a_fresh_window(self, server, used):
+        """Returns when the gateway's clock is past the middle of a window after that one."""
+        while True:
+            stamp = int(harness.ask(server.gateway, "/").headers["flowguard-decided-at"])
+            if stamp // WINDOW_NS > used and stamp % WINDOW_NS > WINDOW_NS // 2:
+                return
+
+    def admitted_over_an_edge(self, server, path, used=-1):
+        """The stamps of what one run of load was granted, begun in a window's second half."""
+        self.after_half_of_a_fresh_window(server, used)
         stamps_path = self.dir / "edge"
-        self.load(port=server.gateway, connections=8, rate=2000, seconds=seconds, path=path,
+        self.load(port=server.gateway, connections=8, rate=2000, seconds=1, path=path,
                   stamps=stamps_path)
         rows = [line.split() for line in stamps_path.read_text().splitlines()]
-        return most_in(sorted(int(stamp) for _, status, stamp in rows if status == "200"),
-                       1_000_000_000)
+        return sorted(int(stamp) for _, status, stamp in rows if status == "200")
 
     def test_fixed_window_admits_twice_the_limit_at_the_edge_where_a_log_does_not(self):
         _, server = self.serve(EDGE_CONFIG)
-        # The edge shows unless a run begins within milliseconds of one, or is held up there.
-        # Runs of one length may all begin at one place of their windows.
-        fixed, runs = 0, 0
+        # The edge shows unless a run is held up for the rest of its window.
+        fixed, used, runs = 0, -1, 0
         while fixed < 100 and runs < 10:
-            fixed = max(fixed, self.most_in_a_second(server, "/fixed", 1.3 + 0.13 * runs))
-            runs += 1
-        log = max(self.most_in_a_second(server, "/log") for _ in range(2))
-        print(f"most in one second: fixed_window {fixed}, sliding_log {log}, limit 50")
+            stamps = self.admitted_over_an_edge(server, "/fixed", used)
+            fixed, used, runs = max(fixed, most_in(stamps, WINDOW_NS)), stamps[-1] // WINDOW_NS, runs + 1
+        log = max(most_in(self.admitted_over_an_edge(server, "/log"), WINDOW_NS) for _ in range(2))
+        print(f"most in one second: fixed_window {fixed} ({runs} runs), sliding_log {log}, limit 50")
         self.assertEqual(fixed, 100)
         self.assertEqual(log, 50)
 
