@@ -34,6 +34,9 @@ struct Request {
   std::span<const DimensionValue> dimensions{};
   int64_t cost = 0;  // units; 0: what each rule reserves (1 unless told).  Negative: refused
                      // with kInvalidCost and nothing taken
+  // Of rules that let prioritised requests borrow, this one may; it waits for what it
+  // borrowed as for any wait (kWait, CheckFor, Enter with a timeout).
+  bool priority = false;
 };
 
 enum class Verdict : uint8_t {

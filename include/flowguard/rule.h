@@ -186,6 +186,9 @@ struct Rule {
   Algorithm algorithm = Algorithm::kTokenBucket;
   int buckets = 10;  // sliding_buckets only
   Duration wait{};   // token_bucket, leaky_bucket, smooth_bursty and warm_up only
+  // token_bucket, sliding_log, sliding_buckets and leap_array, local only: how far ahead
+  // prioritised requests may take units when there are none; they wait for them.
+  Duration borrow{};
   // warm_up and warm_up_window only, which need the first.
   Duration warm_up{};   // from cold to warm, under load; and, of warm_up, back
   int cold_factor = 3;  // how many times slower than the rate when cold

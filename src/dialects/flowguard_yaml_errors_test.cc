@@ -74,7 +74,7 @@ TEST(RuleErrorsTest, FieldsOfSharedRules) {
       FieldError("limit: 1/s, prefiltre: true"),
       "rules.yaml:2:27: unknown field \"prefiltre\"; did you mean \"prefilter\"? allowed: "
       "name, enabled, shadow, on, limit, concurrency, access, breaker, system, algorithm, buckets, "
-      "wait, warm_up, cold_factor, count_refused, cost, relate_to, by, overrides, scope, "
+      "wait, borrow, warm_up, cold_factor, count_refused, cost, relate_to, by, overrides, scope, "
       "on_store_failure, "
       "lease, shards, "
       "prefilter, tag, refuse, degrade");
@@ -229,6 +229,11 @@ TEST(RuleErrorsTest, FieldsThatDoNotFitAreErrors) {
             "rules.yaml:2:49: by: goes with limit, concurrency or breaker, not with access");
   EXPECT_EQ(FieldError("limit: 1/s, buckets: 10"),
             "rules.yaml:2:36: buckets: goes with sliding_buckets, not with token_bucket");
+  EXPECT_EQ(FieldError("limit: 1/s, algorithm: fixed_window, borrow: 1s"),
+            "rules.yaml:2:60: borrow: goes with token_bucket, sliding_log, sliding_buckets or "
+            "leap_array, not with fixed_window");
+  EXPECT_EQ(FieldError("concurrency: 1, borrow: 1s"),
+            "rules.yaml:2:31: borrow: goes with limit, not with concurrency");
   EXPECT_EQ(FieldError("limit: 1/s, algorithm: sliding_log, wait: 1s"),
             "rules.yaml:2:57: wait: goes with token_bucket, leaky_bucket, smooth_bursty or "
             "warm_up, not with sliding_log");

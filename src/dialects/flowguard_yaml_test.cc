@@ -128,6 +128,7 @@ TEST(ParseRulesTest, FieldsOfWarmingUp) {
   EXPECT_EQ(RuleOf("limit: 5/s, algorithm: warm_up, warm_up: 1s").cold_factor, 3);
   EXPECT_EQ(RuleOf("limit: 5/s, algorithm: warm_up, warm_up: 1s, wait: 2s").wait, 2s);
   EXPECT_EQ(RuleOf("limit: 5/s burst 9, algorithm: smooth_bursty, wait: 2s").burst, 9);
+  EXPECT_EQ(RuleOf("limit: 5/s, algorithm: sliding_log, borrow: 200ms").borrow, 200ms);
 }
 
 TEST(ParseRulesTest, FieldsOfALimit) {

@@ -191,6 +191,10 @@ constexpr Field<RuleDraft> kRuleFields[] = {
      [](const Value& v, RuleDraft& d) {
        ReadTime(v, {Duration{}, base::kWaitMax}, d.rule.wait);
      }},
+    {"borrow",
+     [](const Value& v, RuleDraft& d) {
+       ReadTime(v, {Duration{}, base::kWaitMax}, d.rule.borrow);
+     }},
     {"warm_up",
      [](const Value& v, RuleDraft& d) {
        ReadTime(v, {base::kWindowMin, base::kWarmUpMax}, d.rule.warm_up);
@@ -237,6 +241,7 @@ constexpr KindOnly kKindOnly[] = {
     {"algorithm", kOfLimit, kLimitWord},
     {"buckets", kOfLimit, kLimitWord},
     {"wait", kOfLimit, kLimitWord},
+    {"borrow", kOfLimit, kLimitWord},
     {"warm_up", kOfLimit, kLimitWord},
     {"cold_factor", kOfLimit, kLimitWord},
     {"count_refused", kOfLimit, kLimitWord},
@@ -281,7 +286,8 @@ void RefuseFieldsOfOtherKinds(const Value& value, const Rule& rule) {
 // Fields that mean nothing where the requests that a rule refuses take nothing.
 void RefuseFieldsBesideRelation(const Value& value) {
   if (value.node.Find("relate_to") == nullptr) return;
-  for (const std::string_view field : {"wait", "count_refused", "cost", "by", "overrides"}) {
+  for (const std::string_view field :
+       {"wait", "borrow", "count_refused", "cost", "by", "overrides"}) {
     const text::Node* node = value.node.Find(field);
     if (node != nullptr) value.Part(field, *node).Fault("does not go with relate_to");
   }
@@ -299,6 +305,12 @@ void RefuseFieldsOfOtherAlgorithms(const Value& value, const RuleDraft& draft) {
   if (wait != nullptr && !rules::HasWait(algorithm)) {
     value.Part("wait", *wait)
         .Fault("goes with token_bucket, leaky_bucket, smooth_bursty or warm_up, not with " + word);
+  }
+  const text::Node* borrow = value.node.Find("borrow");
+  if (borrow != nullptr && !rules::HasBorrow(algorithm)) {
+    value.Part("borrow", *borrow)
+        .Fault("goes with token_bucket, sliding_log, sliding_buckets or leap_array, not with " +
+               word);
   }
   if (draft.rule.burst && !rules::HasBurst(algorithm)) {
     value.Part("limit", *draft.limit)

@@ -119,6 +119,7 @@ void WriteLimit(RuleLines& lines, const Rule& rule) {
     lines.Plain("buckets", std::to_string(rule.buckets));
   }
   if (rule.wait != defaults.wait) lines.Plain("wait", WriteDuration(rule.wait));
+  if (rule.borrow != defaults.borrow) lines.Plain("borrow", WriteDuration(rule.borrow));
   if (rule.warm_up != defaults.warm_up) lines.Plain("warm_up", WriteDuration(rule.warm_up));
   if (rule.cold_factor != defaults.cold_factor) {
     lines.Plain("cold_factor", std::to_string(rule.cold_factor));

@@ -13,13 +13,13 @@ namespace flowguard::dialects {
 
 [[nodiscard]] inline bool SameRule(const Rule& a, const Rule& b) {
   const auto members = [](const Rule& rule) {
-    const auto& [name, enabled, shadow, kind, on, rate, burst, algorithm, buckets, wait, warm_up,
-                 cold_factor, count_refused, cost, relate_to, concurrency, scope, on_store_failure,
-                 tag, lease, shards, prefilter, by, overrides, allow, deny, breaker, system, refuse,
-                 degrade, origin] = rule;
+    const auto& [name, enabled, shadow, kind, on, rate, burst, algorithm, buckets, wait, borrow,
+                 warm_up, cold_factor, count_refused, cost, relate_to, concurrency, scope,
+                 on_store_failure, tag, lease, shards, prefilter, by, overrides, allow, deny,
+                 breaker, system, refuse, degrade, origin] = rule;
     static_cast<void>(origin);
-    return std::tie(name, enabled, shadow, kind, on, rate, burst, algorithm, buckets, wait, warm_up,
-                    cold_factor, count_refused, cost, relate_to, concurrency, scope,
+    return std::tie(name, enabled, shadow, kind, on, rate, burst, algorithm, buckets, wait, borrow,
+                    warm_up, cold_factor, count_refused, cost, relate_to, concurrency, scope,
                     on_store_failure, tag, lease, shards, prefilter, by, overrides, allow, deny,
                     breaker, system, refuse, degrade);
   };

@@ -88,12 +88,12 @@ Numbers DecideWord(const AnySpec& spec, int64_t& word, Instant now, int64_t cost
 Numbers DecideState(const AnySpec& spec, std::span<uint64_t> state, Instant now, int64_t cost,
                     TakeMode mode, Duration wait_max, Receipt& receipt) noexcept {
   if (mode == TakeMode::kExhaust) return TakeUpTo(spec, state, now, cost, receipt);
-  Numbers numbers = spec.Decide(state, now, cost, receipt);
+  Numbers numbers;
+  if (spec.state_waits()) numbers = spec.Look(state, now, cost);
   if (numbers.allowed && numbers.wait > wait_max) {
-    // Nobody is behind it yet, so that all of it goes back.
-    spec.GiveBack(state, receipt, now);
-    receipt = {};
     numbers = LongWait(spec, state, now, numbers.wait, wait_max);
+  } else {
+    numbers = spec.Decide(state, now, cost, receipt);
   }
   if (numbers.allowed || mode == TakeMode::kTake) return numbers;
   numbers = TakeUpTo(spec, state, now, cost, receipt);

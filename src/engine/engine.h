@@ -84,6 +84,8 @@ class RequestView {
   // Limit rules do not apply: browsers send CORS preflights by themselves, and count as
   // one request with what follows.
   bool skip_limits = false;
+  // It may take units that are to come, where rules have such (Rule::borrow).
+  bool priority = false;
 };
 
 enum class Mode : uint8_t {

@@ -43,6 +43,8 @@ struct Shapes {
 // The numbers that a cell is decided by.
 struct LiveSpec {
   std::optional<limit::AnySpec> spec;  // limit rules
+  // The same for prioritised requests, on the same cells; where they may borrow.
+  std::optional<limit::AnySpec> prioritised;
   limit::Config config;            // shared concurrency: rate.limit slots, rate.window their expiry
   int64_t concurrency = 0;         // concurrency rules
   Duration window{};               // in which the limit comes back; 0: concurrency

@@ -34,7 +34,11 @@ class Text {
 
 void AddConfig(const limit::Config& config, Text& text) {
   text.Add(config.rate.limit).Add(config.rate.window).Add(config.burst).Add(config.buckets);
-  text.Add(config.wait).Add(config.max_debt).Add(config.warm_up).Add(config.cold_factor);
+  text.Add(config.wait)
+      .Add(config.borrow)
+      .Add(config.max_debt)
+      .Add(config.warm_up)
+      .Add(config.cold_factor);
 }
 
 std::string TextOf(const rules::CompiledRule& compiled) {
@@ -43,7 +47,7 @@ std::string TextOf(const rules::CompiledRule& compiled) {
   text.Add(std::string_view(rule.name)).Add(rule.shadow).Add(rule.kind).Add(rule.rate.limit);
   text.Add(rule.rate.window).Add(rule.burst.value_or(-1)).Add(rule.algorithm).Add(rule.buckets);
   text.Add(rule.warm_up).Add(rule.cold_factor);
-  text.Add(rule.wait).Add(rule.count_refused).Add(rule.cost.reserve);
+  text.Add(rule.wait).Add(rule.borrow).Add(rule.count_refused).Add(rule.cost.reserve);
   text.Add(std::string_view(rule.cost.settle)).Add(rule.cost.max_debt).Add(rule.scope);
   text.Add(rule.tag).Add(rule.lease.overshoot).Add(rule.shards);
   text.Add(rule.prefilter)
@@ -197,6 +201,7 @@ Result<const LiveSpec*> Registry::InternSpec(const rules::CompiledRule& compiled
 
   auto live = std::make_unique<LiveSpec>();
   live->spec = quota.spec;
+  live->prioritised = quota.prioritised;
   if (has_start) live->spec->StartAt(starts_.emplace(quota.identity, now).first->second);
   live->config = quota.config;
   live->concurrency = quota.concurrency;

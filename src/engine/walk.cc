@@ -213,6 +213,9 @@ void Walk::LocalLimit(const LoadedRule& loaded, const Meeting& met) noexcept {
     cell.key = key.key.Hash();
   }
   cell.spec = &*spec->spec;
+  if (met.request.priority && spec->prioritised) [[unlikely]] {
+    cell.spec = &*spec->prioritised;
+  }
   cell.shapes = spec->shapes;
   Hold& hold = DraftHold(rule, spec, CostFor(rule));
   hold.key = cell.key;

@@ -26,6 +26,7 @@ class RequestAdapter final : public engine::RequestView {
     method = request.method;
     path = request.path;
     cost = request.cost;
+    priority = request.priority;
     wait_max = longest_wait;
   }
 

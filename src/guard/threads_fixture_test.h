@@ -89,12 +89,17 @@ class ThreadsFixture : public ::testing::Test {
       thread.join();
   }
   // A call of `resource` by user number `user`; it waits for as long as the rules let it.
-  Entry Enter(std::string_view resource = "r", int user = 0, int64_t cost = 0) {
+  Entry Enter(std::string_view resource = "r", int user = 0, int64_t cost = 0,
+              bool priority = false) {
     const std::string name = "user " + std::to_string(user);
     const std::array<DimensionValue, 1> dimensions = {{{"user", name}}};
-    return guard_->Enter(
-        {.resource = resource, .method = {}, .path = {}, .dimensions = dimensions, .cost = cost},
-        kNever);
+    return guard_->Enter({.resource = resource,
+                          .method = {},
+                          .path = {},
+                          .dimensions = dimensions,
+                          .cost = cost,
+                          .priority = priority},
+                         kNever);
   }
   // How many of ten times `bound` calls go at once, each over before its thread's next.
   int64_t GoOfTenTimes(int64_t bound) {

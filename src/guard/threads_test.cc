@@ -27,6 +27,7 @@ struct Kind {
   Duration rest{};      // after it as many go again
   int64_t cost = 0;     // of a call
   bool breaks = false;  // the rules have a breaker, which is half-open when the calls come
+  bool priority = false;
 };
 
 void PrintTo(const Kind& kind, std::ostream* out) {
@@ -86,6 +87,11 @@ std::vector<Kind> KindsOfLimits() {
   booked.burst = 40;
   booked.wait = hours(1);
   kinds.push_back({.name = "booked_ahead", .rules = {booked}, .bound = 160, .rest = hours(30)});
+  // 80 are there, and each slot is lent once for when it is free again.
+  Rule lent = LimitRule("rule", 80, hours(1), Algorithm::kSlidingLog);
+  lent.borrow = hours(1);
+  kinds.push_back(
+      {.name = "borrowed", .rules = {lent}, .bound = 160, .rest = hours(30), .priority = true});
   Rule even = LimitRule("rule", 160, hours(1), Algorithm::kWarmUp);
   even.cold_factor = 1;
   even.wait = hours(1);
@@ -215,7 +221,7 @@ TEST_P(KindsOnThreads, AdmitExactlyTheBoundAndKeepNothing) {
     OnThreads([&](int thread) {
       for (int64_t i = 0; i < each * kind.users; ++i) {
         const auto user = static_cast<size_t>(i) % admitted.size();
-        Entry entry = Enter("r", static_cast<int>(user), kind.cost);
+        Entry entry = Enter("r", static_cast<int>(user), kind.cost, kind.priority);
         if (!entry) continue;
         ++admitted[user];
         held[static_cast<size_t>(thread)].push_back(std::move(entry));

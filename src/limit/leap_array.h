@@ -7,6 +7,9 @@
 // With c units in the current half and p in the previous one, n units go iff
 // c + p + n <= limit.  Only admissions count.
 //
+// A prioritised request that does not fit may borrow from the half to come, if c and what
+// was borrowed before leave it room, and wait for that.
+//
 // Guarantee: limit in any two halves that follow each other.  A window meets three of them,
 // so that 2*limit may go in it, the first of them at the end of one half and the last at the
 // begin of the second after it: in little more than half a window.

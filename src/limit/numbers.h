@@ -31,12 +31,17 @@ struct Receipt {
 
 struct Config {
   Rate rate;
-  int64_t burst = 0;     // token_bucket, smooth_bursty, step_bucket; 0: rate.limit
-  int buckets = 0;       // sliding_buckets
-  Duration wait{};       // token_bucket, leaky_bucket, smooth_bursty, warm_up
+  int64_t burst = 0;  // token_bucket, smooth_bursty, step_bucket; 0: rate.limit
+  int buckets = 0;    // sliding_buckets
+  Duration wait{};    // token_bucket, leaky_bucket, smooth_bursty, warm_up
+  // token_bucket, sliding_log, sliding_buckets, leap_array: how far ahead prioritised
+  // requests may take units, and then wait for them.
+  Duration borrow{};
   int64_t max_debt = 0;  // units
   Duration warm_up{};    // warm_up, warm_up_window: how long it takes from cold to warm
   int cold_factor = 3;   // the same: how many times slower it is when cold
+  // The spec is for the prioritised requests; they and the others share one state.
+  bool prioritised = false;
 
   friend bool operator==(const Config&, const Config&) = default;
 };

@@ -21,15 +21,20 @@ constexpr int64_t kCounterMax = std::numeric_limits<uint32_t>::max();
 
 using Spec = SlidingBuckets::Spec;
 
-// The counter of a bucket >= 0 that is, or is about to be, among the last N + 1.
+int64_t Counters(const Spec& spec) noexcept {
+  return spec.buckets + 1 + spec.ahead;
+}
+
+// The counter of a bucket >= 0 that is, or is about to be, among the last N + 1 or the
+// next F.
 int64_t Counter(const Spec& spec, std::span<const uint64_t> state, int64_t bucket) noexcept {
-  const auto slot = static_cast<size_t>(bucket % (spec.buckets + 1));
+  const auto slot = static_cast<size_t>(bucket % Counters(spec));
   return static_cast<uint32_t>(state[kCountersWord + slot / 2] >> (32 * (slot % 2)));
 }
 
 void SetCounter(const Spec& spec, std::span<uint64_t> state, int64_t bucket,
                 int64_t count) noexcept {
-  const auto slot = static_cast<size_t>(bucket % (spec.buckets + 1));
+  const auto slot = static_cast<size_t>(bucket % Counters(spec));
   uint64_t& word = state[kCountersWord + slot / 2];
   const auto shift = static_cast<unsigned>(32 * (slot % 2));
   word = (word & ~(uint64_t{0xffffffff} << shift)) | (static_cast<uint64_t>(count) << shift);
@@ -37,8 +42,9 @@ void SetCounter(const Spec& spec, std::span<uint64_t> state, int64_t bucket,
 
 // The state as it counts now.
 struct Counted {
-  int64_t newest = -1;   // the newest bucket in the state; -1: fresh
+  int64_t newest = -1;   // the newest bucket that the state's sum is of; -1: fresh
   int64_t current = 0;   // the bucket that requests are booked in, >= newest
+  int64_t latest = -1;   // the last bucket that may have units, those to come among them
   int64_t sum = 0;       // units in the last N + 1 buckets
   bool stepped = false;  // the clock stepped back: all of sum counts as in `current`
 };
@@ -47,43 +53,63 @@ Counted Read(const Spec& spec, std::span<const uint64_t> state, Instant now) noe
   Counted counted{.newest = static_cast<int64_t>(state[kNewestWord]) - 1,
                   .current = Nanos(now) / spec.bucket_ns,
                   .sum = static_cast<int64_t>(state[kSumWord])};
+  counted.latest = counted.newest;
+  if (spec.ahead > 0) {
+    counted.latest = std::max(counted.latest, static_cast<int64_t>(state.back()) - 1);
+  }
+  const auto units = [&](int64_t first, int64_t last) {
+    int64_t found = 0;
+    for (int64_t bucket = std::max<int64_t>(first, 0); bucket <= last; ++bucket)
+      found += Counter(spec, state, bucket);
+    return found;
+  };
   if (counted.newest > counted.current) {
     counted.stepped = counted.newest * spec.bucket_ns - Nanos(now) > base::kLateStampMax.count();
-    if (!counted.stepped) counted.current = counted.newest;
+    if (counted.stepped) {
+      counted.sum = std::min(counted.sum + units(counted.newest + 1, counted.latest),
+                             spec.limit + spec.max_debt);
+      counted.latest = counted.current;
+    } else {
+      counted.current = counted.newest;
+    }
     return counted;
   }
-  const int64_t passed = counted.current - counted.newest;
-  if (counted.newest < 0 || passed > spec.buckets) {
+  const int64_t oldest = counted.current - spec.buckets;
+  if (counted.newest < 0 || counted.latest < oldest) {
     counted.sum = 0;
+    counted.latest = -1;
     return counted;
   }
-  const int64_t oldest = counted.newest - spec.buckets;
-  for (int64_t bucket = std::max<int64_t>(oldest, 0); bucket < oldest + passed; ++bucket) {
-    counted.sum -= Counter(spec, state, bucket);
-  }
+  counted.sum += units(counted.newest + 1, std::min(counted.current, counted.latest));
+  counted.sum -= units(counted.newest - spec.buckets, std::min(oldest - 1, counted.latest));
   return counted;
 }
 
 // Makes the state say what `counted` says, so that `current` can be booked in.
 void Advance(const Spec& spec, std::span<uint64_t> state, const Counted& counted) noexcept {
   const int64_t passed = counted.current - counted.newest;
-  if (counted.stepped || counted.newest < 0 || passed > spec.buckets) {
+  if (counted.stepped || counted.newest < 0 || passed >= Counters(spec)) {
     std::fill(state.begin() + kCountersWord, state.end(), 0);
     SetCounter(spec, state, counted.current, counted.sum);
   } else {
     for (int64_t bucket = counted.newest + 1; bucket <= counted.current; ++bucket) {
-      SetCounter(spec, state, bucket, 0);
+      SetCounter(spec, state, bucket + spec.ahead, 0);
     }
   }
   state[kNewestWord] = static_cast<uint64_t>(counted.current + 1);
   state[kSumWord] = static_cast<uint64_t>(counted.sum);
 }
 
-void Book(const Spec& spec, std::span<uint64_t> state, const Counted& counted,
+// Requires: `bucket` is the current one, or one of the next F.
+void Book(const Spec& spec, std::span<uint64_t> state, const Counted& counted, int64_t bucket,
           int64_t units) noexcept {
   Advance(spec, state, counted);
-  SetCounter(spec, state, counted.current, Counter(spec, state, counted.current) + units);
-  state[kSumWord] += static_cast<uint64_t>(units);
+  SetCounter(spec, state, bucket, Counter(spec, state, bucket) + units);
+  if (bucket == counted.current) {
+    state[kSumWord] += static_cast<uint64_t>(units);
+  } else {
+    state.back() = static_cast<uint64_t>(std::max(bucket, counted.latest) + 1);
+  }
 }
 
 // When the units of `bucket` are no longer counted.
@@ -91,49 +117,98 @@ int64_t GoneAt(const Spec& spec, int64_t bucket) noexcept {
   return (bucket + spec.buckets + 1) * spec.bucket_ns;
 }
 
-// The instant by which `units` of those counted are gone.  Requires: 0 < units <= sum.
-int64_t FreedAt(const Spec& spec, std::span<const uint64_t> state, const Counted& counted,
-                int64_t units) noexcept {
-  if (counted.stepped) return GoneAt(spec, counted.current);
-  int64_t bucket = std::max<int64_t>(counted.current - spec.buckets, 0);
-  for (int64_t freed = 0; bucket < counted.newest; ++bucket) {
-    freed += Counter(spec, state, bucket);
-    if (freed >= units) break;
-  }
-  return GoneAt(spec, bucket);
-}
+// How the sum over N + 1 buckets goes on from the current one.
+class Sums {
+ public:
+  Sums(const Spec& spec, std::span<const uint64_t> state, const Counted& counted) noexcept
+      : spec_(spec), state_(state), counted_(counted) {}
 
-// The instant by which all are gone.  Requires: sum > 0.
+  // The most of any N + 1 buckets in a row that `current` is one of, or comes before.
+  [[nodiscard]] int64_t Most() const noexcept {
+    if (counted_.latest <= counted_.current) return counted_.sum;
+    int64_t most = counted_.sum;
+    int64_t sum = counted_.sum;
+    for (int64_t end = counted_.current + 1; end <= counted_.latest; ++end) {
+      sum += Change(end);
+      most = std::max(most, sum);
+    }
+    return most;
+  }
+
+  // The first bucket from which on the sum is at most `most`.
+  // Requires: most >= 0, counted.sum and Most are of the same state.
+  [[nodiscard]] int64_t FirstWithin(int64_t most) const noexcept {
+    if (counted_.stepped) {
+      return counted_.sum <= most ? counted_.current : counted_.current + spec_.buckets + 1;
+    }
+    int64_t first = counted_.current;
+    int64_t sum = counted_.sum;
+    for (int64_t end = counted_.current;; sum += Change(++end)) {
+      if (sum > most) first = end + 1;
+      if (end >= counted_.latest && sum <= most) return first;
+    }
+  }
+
+ private:
+  // What the sum gains from the bucket before `end` to it.
+  [[nodiscard]] int64_t Change(int64_t end) const noexcept {
+    const int64_t gone = end - spec_.buckets - 1;
+    return Units(end) - Units(gone);
+  }
+  [[nodiscard]] int64_t Units(int64_t bucket) const noexcept {
+    // Counters of buckets between newest and current may hold older ones.
+    if (bucket < 0 || bucket > counted_.latest) return 0;
+    return Counter(spec_, state_, bucket);
+  }
+
+  const Spec& spec_;
+  std::span<const uint64_t> state_;
+  const Counted& counted_;
+};
+
+// The instant by which all are gone; 0: there are none.
 int64_t AllFreedAt(const Spec& spec, std::span<const uint64_t> state,
                    const Counted& counted) noexcept {
-  if (counted.stepped) return GoneAt(spec, counted.current);
-  int64_t bucket = counted.newest;
-  while (bucket > 0 && Counter(spec, state, bucket) == 0)
-    --bucket;
-  return GoneAt(spec, bucket);
+  if (counted.stepped) return counted.sum > 0 ? GoneAt(spec, counted.current) : 0;
+  const int64_t oldest = std::max<int64_t>(counted.current - spec.buckets, 0);
+  for (int64_t bucket = counted.latest; bucket >= oldest; --bucket) {
+    if (Counter(spec, state, bucket) > 0) return GoneAt(spec, bucket);
+  }
+  return 0;
 }
 
-Numbers Answer(const Spec& spec, std::span<const uint64_t> state, const Counted& counted,
-               int64_t cost, Instant now) noexcept {
+struct Answer {
   Numbers numbers;
+  int64_t bucket = 0;  // that the units are booked in, if allowed
+};
+
+Answer Decided(const Spec& spec, std::span<const uint64_t> state, const Counted& counted,
+               int64_t cost, Instant now) noexcept {
+  const Sums sums(spec, state, counted);
+  const int64_t room = spec.limit - sums.Most();
+  Answer answer{.numbers = {}, .bucket = counted.current};
+  Numbers& numbers = answer.numbers;
   numbers.limit = spec.limit;
-  const int64_t room = spec.limit - counted.sum;
   numbers.allowed = cost == 0 || cost <= room;
-  if (numbers.allowed && cost > 0) {
-    numbers.remaining = room - cost;
-    numbers.reset_after = Duration(GoneAt(spec, counted.current) - Nanos(now));
-    return numbers;
-  }
-  numbers.remaining = std::max<int64_t>(room, 0);
-  if (counted.sum > 0) {
-    numbers.reset_after = Duration(AllFreedAt(spec, state, counted) - Nanos(now));
-  }
+  numbers.remaining = std::max<int64_t>(numbers.allowed ? room - cost : room, 0);
   if (cost > spec.limit) {
     numbers.retry_after = kNever;
   } else if (!numbers.allowed) {
-    numbers.retry_after = Duration(FreedAt(spec, state, counted, cost - room) - Nanos(now));
+    const int64_t bucket = sums.FirstWithin(spec.limit - cost);
+    const Duration until(bucket * spec.bucket_ns - Nanos(now));
+    if (until.count() <= spec.wait_ns && bucket - counted.current <= spec.ahead) {
+      answer.bucket = bucket;
+      numbers.allowed = true;
+      numbers.wait = until;
+      numbers.remaining = 0;
+    } else {
+      numbers.retry_after = until - Duration(spec.wait_ns);
+    }
   }
-  return numbers;
+  int64_t full_at = std::max(Nanos(now), AllFreedAt(spec, state, counted));
+  if (numbers.allowed && cost > 0) full_at = std::max(full_at, GoneAt(spec, answer.bucket));
+  numbers.reset_after = Duration(full_at - Nanos(now));
+  return answer;
 }
 
 }  // namespace
@@ -153,15 +228,25 @@ Result<SlidingBuckets::Spec> SlidingBuckets::Make(const Config& config) {
     return OutOfBounds("max_debt", config.max_debt, 0, kCounterMax - config.rate.limit,
                        "units with sliding_buckets at this limit");
   }
+  if (config.borrow > config.rate.window) {
+    return OutOfBounds("borrow", config.borrow.count(), 0, window_ns,
+                       "ns, the window, with sliding_buckets");
+  }
   // Rounded up: N buckets cover at least the window.
-  return Spec{.limit = config.rate.limit,
-              .buckets = buckets,
-              .bucket_ns = (window_ns - 1) / buckets + 1,
-              .max_debt = config.max_debt};
+  Spec spec{.limit = config.rate.limit,
+            .buckets = buckets,
+            .bucket_ns = (window_ns - 1) / buckets + 1,
+            .max_debt = config.max_debt};
+  if (config.borrow > Duration::zero()) {
+    spec.ahead = std::min(config.borrow.count() / spec.bucket_ns + 1, buckets);
+    if (config.prioritised) spec.wait_ns = config.borrow.count();
+  }
+  return spec;
 }
 
 size_t SlidingBuckets::Words(const Spec& spec) noexcept {
-  return kCountersWord + static_cast<size_t>(spec.buckets / 2 + 1);
+  const auto counters = static_cast<size_t>(Counters(spec));
+  return kCountersWord + (counters + 1) / 2 + (spec.ahead > 0 ? 1 : 0);
 }
 
 Numbers SlidingBuckets::Decide(const Spec& spec, std::span<uint64_t> state, Instant now,
@@ -169,41 +254,41 @@ Numbers SlidingBuckets::Decide(const Spec& spec, std::span<uint64_t> state, Inst
   FG_DCHECK(cost >= 0 && Nanos(now) >= 0 && state.size() == Words(spec));
   receipt = {};
   const Counted counted = Read(spec, state, now);
-  const Numbers numbers = Answer(spec, state, counted, cost, now);
-  if (numbers.allowed && cost > 0) {
-    Book(spec, state, counted, cost);
-    receipt = {.cost = cost, .mark = counted.current};
+  const Answer answer = Decided(spec, state, counted, cost, now);
+  if (answer.numbers.allowed && cost > 0) {
+    Book(spec, state, counted, answer.bucket, cost);
+    receipt = {.cost = cost, .mark = answer.bucket};
   } else if (counted.stepped) {
     Advance(spec, state, counted);
   }
-  return numbers;
+  return answer.numbers;
 }
 
 Numbers SlidingBuckets::Look(const Spec& spec, std::span<const uint64_t> state, Instant now,
                              int64_t cost) noexcept {
-  return Answer(spec, state, Read(spec, state, now), cost, now);
+  return Decided(spec, state, Read(spec, state, now), cost, now).numbers;
 }
 
 void SlidingBuckets::GiveBack(const Spec& spec, std::span<uint64_t> state, const Receipt& receipt,
                               Instant now) noexcept {
   const Counted counted = Read(spec, state, now);
   const int64_t bucket = receipt.mark;
-  const bool is_counted =
-      bucket >= 0 && bucket <= counted.current && bucket >= counted.current - spec.buckets;
-  if (receipt.cost <= 0 || counted.sum == 0 || !is_counted) return;
+  const bool is_counted = bucket >= 0 && bucket >= counted.current - spec.buckets &&
+                          bucket <= std::max(counted.current, counted.latest);
+  if (receipt.cost <= 0 || !is_counted) return;
   Advance(spec, state, counted);
   const int64_t count = Counter(spec, state, bucket);
   const int64_t returned = std::min(receipt.cost, count);
   SetCounter(spec, state, bucket, count - returned);
-  state[kSumWord] -= static_cast<uint64_t>(returned);
+  if (bucket <= counted.current) state[kSumWord] -= static_cast<uint64_t>(returned);
 }
 
 void SlidingBuckets::Charge(const Spec& spec, std::span<uint64_t> state, int64_t units,
                             Instant now) noexcept {
   const Counted counted = Read(spec, state, now);
-  const int64_t room = spec.limit + spec.max_debt - counted.sum;
+  const int64_t room = spec.limit + spec.max_debt - Sums(spec, state, counted).Most();
   if (units <= 0 || room <= 0 || spec.limit == 0) return;
-  Book(spec, state, counted, std::min(units, room));
+  Book(spec, state, counted, counted.current, std::min(units, room));
 }
 
 Numbers SlidingBuckets::TakeUpTo(const Spec& spec, std::span<uint64_t> state, Instant now,
@@ -212,8 +297,9 @@ Numbers SlidingBuckets::TakeUpTo(const Spec& spec, std::span<uint64_t> state, In
 }
 
 Instant SlidingBuckets::KeepUntil(const Spec& spec, std::span<const uint64_t> state) noexcept {
-  if (state[kSumWord] == 0) return Instant{};
-  return Instant(Duration(GoneAt(spec, static_cast<int64_t>(state[kNewestWord]) - 1)));
+  int64_t latest = state[kSumWord] > 0 ? static_cast<int64_t>(state[kNewestWord]) - 1 : -1;
+  if (spec.ahead > 0) latest = std::max(latest, static_cast<int64_t>(state.back()) - 1);
+  return latest < 0 ? Instant{} : Instant(Duration(GoneAt(spec, latest)));
 }
 
 }  // namespace flowguard::limit

@@ -28,7 +28,7 @@ class LogView {
     if (limit_ == 0) return;
     debt_ = static_cast<int64_t>(state[kDebtWord]);
     most_ns_ = Slot(limit_ - 1);
-    if (most_ns_ - now_ns_ > window_ns_ + base::kLateStampMax.count()) {
+    if (most_ns_ - now_ns_ > window_ns_ + spec.ahead_ns + base::kLateStampMax.count()) {
       most_ns_ = now_ns_ + window_ns_;
       stepped_ = true;
     }
@@ -117,22 +117,30 @@ class Ring {
       free_at = std::min(free_at, most);
   }
 
-  // Lets debt take the slots that are free by now.
-  void PayDebt(int64_t now_ns) noexcept {
-    while (state_[kDebtWord] > 0 && static_cast<int64_t>(At(0)) <= now_ns) {
+  // Lets debt take the slots that are free by then.
+  void PayDebt(int64_t then_ns) noexcept {
+    while (state_[kDebtWord] > 0 && static_cast<int64_t>(At(0)) <= then_ns) {
       Push(static_cast<int64_t>(At(0)) + spec_.window_ns);
       --state_[kDebtWord];
     }
   }
 
-  // Frees `units` slots that end at slot `end` (exclusive); they become the oldest.
-  // Requires: units <= end.
-  void Free(size_t end, size_t units) noexcept {
+  // Frees `units` slots that end at slot `end` (exclusive), as of `free_at`, which is before
+  // they were to be.  Requires: units <= end.
+  void Free(size_t end, size_t units, int64_t free_at_ns) noexcept {
     for (size_t slot = end; slot < limit_; ++slot)
       At(slot - units) = At(slot);
     for (size_t slot = limit_ - units; slot < limit_; ++slot)
       At(slot) = 0;
     state_[kOldestWord] = (state_[kOldestWord] + limit_ - units) % limit_;
+    if (free_at_ns == 0) return;
+    // They are the oldest now; what is free before goes ahead of them.
+    const auto free_at = static_cast<uint64_t>(free_at_ns);
+    size_t place = 0;
+    for (; place + units < limit_ && At(place + units) < free_at; ++place)
+      At(place) = At(place + units);
+    for (size_t slot = place; slot < place + units; ++slot)
+      At(slot) = free_at;
   }
 
   // The first slot whose instant is >= (or, with `after`, >) the given one.
@@ -166,7 +174,10 @@ Numbers Answer(const SlidingLog::Spec& spec, const LogView& log, int64_t cost,
   if (cost > spec.limit) {
     numbers.retry_after = kNever;
   } else if (!numbers.allowed) {
-    numbers.retry_after = Duration(log.HandedOutAt(log.debt() + cost) - Nanos(now));
+    const Duration until(log.HandedOutAt(log.debt() + cost) - Nanos(now));
+    numbers.allowed = until.count() <= spec.wait_ns;
+    (numbers.allowed ? numbers.wait : numbers.retry_after) =
+        numbers.allowed ? until : until - Duration(spec.wait_ns);
   }
   return numbers;
 }
@@ -193,7 +204,9 @@ Result<SlidingLog::Spec> SlidingLog::Make(const Config& config) {
   }
   const Spec spec{.limit = config.rate.limit,
                   .window_ns = config.rate.window.count(),
-                  .max_debt = config.max_debt};
+                  .max_debt = config.max_debt,
+                  .ahead_ns = config.borrow.count(),
+                  .wait_ns = config.prioritised ? config.borrow.count() : 0};
   if (spec.limit > 0) {
     const int64_t windows = base::kHorizonNsMax / spec.window_ns - 2;
     if (spec.max_debt / spec.limit > windows) {
@@ -220,15 +233,17 @@ Numbers SlidingLog::Decide(const Spec& spec, std::span<uint64_t> state, Instant 
   const Numbers numbers = Answer(spec, log, cost, now);
   if (!numbers.allowed || cost == 0) return numbers;
   Ring ring(spec, state);
-  ring.PayDebt(Nanos(now));
+  const int64_t then_ns = Nanos(now) + numbers.wait.count();
+  ring.PayDebt(then_ns);
   receipt.cost = cost;
   for (int64_t unit = 0; unit < cost; ++unit) {
-    receipt.mark = ring.Push(Nanos(now) + spec.window_ns);
+    receipt.mark = ring.Push(then_ns + spec.window_ns);
   }
   return Numbers{.allowed = true,
                  .limit = spec.limit,
-                 .remaining = numbers.remaining - cost,
-                 .reset_after = Duration(receipt.mark - Nanos(now))};
+                 .remaining = std::max<int64_t>(numbers.remaining - cost, 0),
+                 .reset_after = Duration(receipt.mark - Nanos(now)),
+                 .wait = numbers.wait};
 }
 
 Numbers SlidingLog::Look(const Spec& spec, std::span<const uint64_t> state, Instant now,
@@ -236,8 +251,8 @@ Numbers SlidingLog::Look(const Spec& spec, std::span<const uint64_t> state, Inst
   const LogView log(spec, state, now);
   Numbers numbers = Answer(spec, log, cost, now);
   if (numbers.allowed && cost > 0) {
-    numbers.remaining -= cost;
-    numbers.reset_after = std::max(numbers.reset_after, Duration(spec.window_ns));
+    numbers.remaining = std::max<int64_t>(numbers.remaining - cost, 0);
+    numbers.reset_after = std::max(numbers.reset_after, numbers.wait + Duration(spec.window_ns));
   }
   return numbers;
 }
@@ -252,7 +267,8 @@ void SlidingLog::GiveBack(const Spec& spec, std::span<uint64_t> state, const Rec
   const uint64_t present = std::min(static_cast<uint64_t>(receipt.cost), end - first);
   const uint64_t paid = std::min(present, state[kDebtWord]);
   state[kDebtWord] -= paid;
-  ring.Free(end, static_cast<size_t>(present - paid));
+  const int64_t could_go_ns = receipt.mark - spec.window_ns;
+  ring.Free(end, static_cast<size_t>(present - paid), could_go_ns > Nanos(now) ? could_go_ns : 0);
 }
 
 void SlidingLog::Charge(const Spec& spec, std::span<uint64_t> state, int64_t units,

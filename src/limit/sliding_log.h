@@ -9,6 +9,10 @@
 // Guarantee: of limit + 1 units in a row the last replaced the first, so it came at
 // least W after it.
 //
+// A prioritised request that finds no free slots takes the next to free, and goes when the
+// last of them does: it counts as taken then.  Nobody gets ahead of it: all other slots
+// free later.
+//
 // State: words [0] oldest slot, [1] debt, [2..] the ring; 8*limit + 16 bytes a key, so
 // the limit is bounded (kSlidingLogLimitMax).  Only admissions are stored.
 //
@@ -35,6 +39,8 @@ struct SlidingLog {
     int64_t limit = 0;      // units; 0: everything is refused
     int64_t window_ns = 1;  // W
     int64_t max_debt = 0;   // units
+    int64_t ahead_ns = 0;   // how far ahead prioritised requests take slots
+    int64_t wait_ns = 0;    // how long a request may wait: ahead_ns if it is prioritised, else 0
   };
 
   // Errors: kInvalidArgument naming the field, what was found and what is allowed
@@ -43,6 +49,7 @@ struct SlidingLog {
   [[nodiscard]] static size_t Words(const Spec& spec) noexcept;
 
   // Requires: cost >= 0 (0: peek), now >= 0, state.size() == Words(spec).
+  // allowed with wait > 0: not yet, but after `wait` (at most spec wait_ns); booked.
   // A refusal writes nothing, save the repair after a step back of the clock by more
   // than kLateStampMax (no slot stays taken longer than a window from now).
   // Cost: O(cost + log limit).
@@ -50,7 +57,9 @@ struct SlidingLog {
                         Receipt& receipt) noexcept;
   [[nodiscard]] static Numbers Look(const Spec& spec, std::span<const uint64_t> state, Instant now,
                                     int64_t cost) noexcept;
-  // Removes the units of the take that are still in the window.  They pay debt first.
+  // Removes the units of the take that are still in the window.  They pay debt first.  Slots
+  // taken ahead become free when the take could have gone, as those before them may count
+  // until then.
   // Cost: O(units taken since).
   static void GiveBack(const Spec& spec, std::span<uint64_t> state, const Receipt& receipt,
                        Instant now) noexcept;

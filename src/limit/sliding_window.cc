@@ -20,6 +20,7 @@ int64_t ElapsedUntil(const TwoWindowsSpec& spec, int64_t count, int64_t most) no
 
 struct SlidingEstimate {
   static constexpr int64_t kWindows = 1;
+  static constexpr bool kBorrows = false;
 
   static int64_t Used(const TwoWindowsSpec& spec, const WindowPair& pair) noexcept {
     return pair.current + MulDivCeil(pair.previous,

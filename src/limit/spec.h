@@ -53,7 +53,7 @@ class AnySpec {
     return algorithm_ == Algorithm::kSmoothBursty || algorithm_ == Algorithm::kWarmUp;
   }
   // A decision on a state of more than one word may be to wait.
-  [[nodiscard]] bool state_waits() const noexcept { return algorithm_ == Algorithm::kWarmUp; }
+  [[nodiscard]] bool state_waits() const noexcept { return state_waits_; }
   // When its cells came to be matters: they start with less than the whole quota.
   [[nodiscard]] bool has_start() const noexcept { return algorithm_ == Algorithm::kSmoothBursty; }
   // Cells come to be at `start`; without this, long ago.  Requires: has_start().
@@ -105,10 +105,15 @@ class AnySpec {
                              WarmUpWindow::Spec, LeapArray::Spec, StepBucket::Spec>;
 
   AnySpec(Algorithm algorithm, const Config& config, const Specs& spec, size_t words) noexcept
-      : algorithm_(algorithm), words_(words), window_(config.rate.window), spec_(spec) {}
+      : algorithm_(algorithm),
+        state_waits_(words > 1 && (algorithm == Algorithm::kWarmUp || config.prioritised)),
+        words_(words),
+        window_(config.rate.window),
+        spec_(spec) {}
   Numbers DecideOther(int64_t& word, Instant now, int64_t cost, Receipt& receipt) const noexcept;
 
   Algorithm algorithm_;
+  bool state_waits_;
   size_t words_;
   int64_t limit_ = 0;
   Duration window_;

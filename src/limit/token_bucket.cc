@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "limit/token_bucket.h"
 
+#include <algorithm>
 #include <string>
 
 #include "base/bounds.h"
@@ -18,17 +19,18 @@ Result<TokenBucket::Spec> TokenBucket::Make(const Config& config) {
   }
   spec.interval_ns = IntervalNs(config.rate);
   spec.burst = config.burst == 0 ? config.rate.limit : config.burst;
-  const int64_t spare_ns = base::kHorizonNsMax - config.wait.count();
+  const int64_t ahead_ns = std::max(config.wait, config.borrow).count();
+  const int64_t spare_ns = base::kHorizonNsMax - ahead_ns;
   if (spec.burst > spare_ns / spec.interval_ns) {
     return OutOfBounds("burst", spec.burst, 1, spare_ns / spec.interval_ns, "units at this rate");
   }
   spec.capacity_ns = spec.interval_ns * spec.burst;
-  spec.admit_ns = spec.capacity_ns + config.wait.count();
-  const int64_t most_debt = (base::kHorizonNsMax - spec.admit_ns) / spec.interval_ns;
+  spec.admit_ns = spec.capacity_ns + (config.prioritised ? ahead_ns : config.wait.count());
+  const int64_t most_debt = (spare_ns - spec.capacity_ns) / spec.interval_ns;
   if (config.max_debt > most_debt) {
     return OutOfBounds("max_debt", config.max_debt, 0, most_debt, "units at this rate and burst");
   }
-  spec.horizon_ns = spec.admit_ns + spec.interval_ns * config.max_debt;
+  spec.horizon_ns = spec.capacity_ns + ahead_ns + spec.interval_ns * config.max_debt;
   spec.step_ns = spec.horizon_ns + base::kLateStampMax.count();
   spec.per_interval = Divisor(spec.interval_ns);
   return spec;

@@ -12,7 +12,8 @@
 // amount they exceed; docs/decisions/0003-gcra.md has the algebra.
 //
 // Invariants
-//   (1) word <= now + horizon after every call, horizon = T*(burst + max_debt) + wait.
+//   (1) word <= now + horizon after every call, horizon = T*(burst + max_debt) + the
+//       longer of wait and borrow.
 //   (2) A refusal and a peek leave the word as it is, with one exception: a word more
 //       than kLateStampMax beyond the horizon (the clock stepped back, or a reload made
 //       the horizon shorter) is drawn back to now + horizon, where it is exhausted.
@@ -39,8 +40,8 @@ struct TokenBucket {
     int64_t interval_ns = 0;  // T; 0: limit is 0, everything is refused
     int64_t burst = 0;        // units
     int64_t capacity_ns = 0;  // T * burst
-    int64_t admit_ns = 0;     // capacity + wait
-    int64_t horizon_ns = 0;   // capacity + wait + T * max_debt
+    int64_t admit_ns = 0;     // capacity + wait, or of prioritised requests + borrow if more
+    int64_t horizon_ns = 0;   // capacity + the longer of wait and borrow + T * max_debt
     int64_t step_ns = 0;      // horizon + kLateStampMax
     Divisor per_interval;     // by T
   };

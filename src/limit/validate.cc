@@ -41,6 +41,8 @@ Result<void> CheckConfig(const Config& config) {
   FG_RETURN_IF_ERROR(CheckBetween("burst", config.burst, 0, base::kLimitMax, "units"));
   FG_RETURN_IF_ERROR(
       CheckBetween("wait", config.wait.count(), 0, Duration(base::kWaitMax).count(), "ns"));
+  FG_RETURN_IF_ERROR(
+      CheckBetween("borrow", config.borrow.count(), 0, Duration(base::kWaitMax).count(), "ns"));
   return CheckBetween("max_debt", config.max_debt, 0, base::kLimitMax, "units");
 }
 

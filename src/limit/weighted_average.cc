@@ -27,6 +27,7 @@ int64_t ElapsedUntil(const TwoWindowsSpec& spec, int64_t current, int64_t previo
 
 struct WeightedEstimate {
   static constexpr int64_t kWindows = 1;
+  static constexpr bool kBorrows = false;
 
   static int64_t Used(const TwoWindowsSpec& /*spec*/, const WindowPair& pair) noexcept {
     return pair.current;

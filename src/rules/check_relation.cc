@@ -43,6 +43,8 @@ void CheckRelation(const Rule& rule, FaultsAt& faults) {
   if (rule.kind != RuleKind::kLimit) return;
   beside("wait", rule.wait != defaults.wait,
          "a request that takes nothing has no turn to wait for");
+  beside("borrow", rule.borrow != defaults.borrow,
+         "a request that takes nothing has nothing to borrow");
   beside("count_refused", rule.count_refused, "refused requests are not what it counts");
   beside("cost", rule.cost != defaults.cost, "a call counts as the cost that it is made with");
   const bool pays_forward =

@@ -132,6 +132,12 @@ void CheckAlgorithm(const Rule& rule, FaultsAt& faults) {
   }
   if (rule.wait != Duration{} && !HasWait(algorithm))
     faults.Misplaced("wait", "algorithms token_bucket, leaky_bucket, smooth_bursty and warm_up");
+  if (rule.borrow < Duration{}) {
+    faults.Error("borrow", Found(rule.borrow.count()) + " ns; a time, like 500ms");
+  } else if (rule.borrow > Duration{} && !HasBorrow(algorithm)) {
+    faults.Misplaced("borrow",
+                     "algorithms token_bucket, sliding_log, sliding_buckets and leap_array");
+  }
   CheckWarmUp(rule, faults);
   if (algorithm == Algorithm::kFixedWindow && !rule.shadow) {
     faults.Warning("algorithm",
@@ -208,6 +214,8 @@ void CheckScope(const Rule& rule, FaultsAt& faults) {
   if (rule.count_refused)
     faults.Error("count_refused",
                  "found with scope shared; a store takes nothing for a refused request");
+  if (rule.borrow != kDefaults.borrow)
+    faults.Error("borrow", "found with scope shared; a store lends nothing that is to come");
   CheckLease(rule, faults);
   CheckShards(rule, faults);
   CheckPrefilter(rule, faults);
@@ -233,6 +241,7 @@ void CheckNotLimit(const Rule& rule, FaultsAt& faults) {
   if (rule.algorithm != kDefaults.algorithm) faults.Misplaced("algorithm", kOwner);
   if (rule.buckets != kDefaults.buckets) faults.Misplaced("buckets", kOwner);
   if (rule.wait != kDefaults.wait) faults.Misplaced("wait", kOwner);
+  if (rule.borrow != kDefaults.borrow) faults.Misplaced("borrow", kOwner);
   if (rule.warm_up != kDefaults.warm_up) faults.Misplaced("warm_up", kOwner);
   if (rule.cold_factor != kDefaults.cold_factor) faults.Misplaced("cold_factor", kOwner);
   if (rule.count_refused) faults.Misplaced("count_refused", kOwner);
@@ -403,6 +412,11 @@ bool HasBurst(Algorithm algorithm) noexcept {
 bool HasWait(Algorithm algorithm) noexcept {
   return algorithm == Algorithm::kTokenBucket || algorithm == Algorithm::kLeakyBucket ||
          algorithm == Algorithm::kSmoothBursty || algorithm == Algorithm::kWarmUp;
+}
+
+bool HasBorrow(Algorithm algorithm) noexcept {
+  return algorithm == Algorithm::kTokenBucket || algorithm == Algorithm::kSlidingLog ||
+         algorithm == Algorithm::kSlidingBuckets || algorithm == Algorithm::kLeapArray;
 }
 
 bool HasWarmUp(Algorithm algorithm) noexcept {

@@ -37,6 +37,7 @@ void CheckAnswer(const Rule& rule, FaultsAt& faults);
 // Has a burst; waits for its turn; warms up: whether the fields of that name go with it.
 [[nodiscard]] bool HasBurst(Algorithm algorithm) noexcept;
 [[nodiscard]] bool HasWait(Algorithm algorithm) noexcept;
+[[nodiscard]] bool HasBorrow(Algorithm algorithm) noexcept;
 [[nodiscard]] bool HasWarmUp(Algorithm algorithm) noexcept;
 
 // Counts by windows, so that its cells mean nothing under another window.

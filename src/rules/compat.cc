@@ -32,6 +32,11 @@ void CheckCompat(const Rule& rule, Compat compat, FaultsAt& faults) {
                  "found with algorithm token_bucket, which with compat sentinel lets nobody wait; "
                  "algorithm leaky_bucket does");
   }
+  if (steps && rule.borrow != Duration{}) {
+    faults.Error("borrow",
+                 "found with algorithm token_bucket, which with compat sentinel lends nothing; "
+                 "algorithm sliding_log does");
+  }
 }
 
 }  // namespace flowguard::rules

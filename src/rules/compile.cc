@@ -53,6 +53,9 @@ uint64_t IdentityOf(const Rule& rule, const std::vector<KeyPart>& by, Duration w
   if (rule.kind == RuleKind::kLimit && IsWindowed(rule.algorithm)) {
     AppendPart(text, std::to_string(window.count()));
     AppendPart(text, std::to_string(rule.buckets));
+    // How many buckets to come its states have room for.
+    const bool ahead = rule.algorithm == Algorithm::kSlidingBuckets && rule.borrow > Duration{};
+    if (ahead) AppendPart(text, "borrow " + std::to_string(rule.borrow.count()));
   }
   if (!rule.relate_to.empty()) AppendPart(text, "relate_to " + rule.relate_to);
   return base::Hash64(text, kSharedKeySeed);
@@ -64,6 +67,7 @@ limit::Config ConfigOf(const Rule& rule, const Rate& rate, std::optional<int64_t
   config.burst = burst.value_or(0);
   config.buckets = rule.algorithm == Algorithm::kSlidingBuckets ? rule.buckets : 0;
   config.wait = rule.wait;
+  config.borrow = rule.borrow;
   config.max_debt = rule.cost.max_debt;
   if (HasWarmUp(rule.algorithm)) {
     config.warm_up = rule.warm_up;
@@ -419,6 +423,11 @@ class Compiler {
       return false;
     }
     quota.spec = *std::move(spec);
+    if (quota.config.borrow == Duration{}) return true;
+    limit::Config config = quota.config;
+    config.prioritised = true;
+    // Not an error: the two differ in what they let pass, not in what they allow.
+    quota.prioritised = *limit::AnySpec::Make(rule.algorithm, config);
     return true;
   }
 

@@ -147,6 +147,40 @@ TEST(CompileErrorTest, FieldsBelongToAlgorithms) {
               ElementsAre(HasSubstr("on_store_failure: found here")));
 }
 
+TEST(CompileErrorTest, OnlyCountsThatKnowWhatIsToComeLendIt) {
+  EXPECT_THAT(ErrorsOf([](Rule& r) {
+                r.algorithm = Algorithm::kLeakyBucket;
+                r.borrow = seconds(1);
+              }),
+              ElementsAre(HasSubstr("borrow: found here; it belongs to algorithms token_bucket, "
+                                    "sliding_log, sliding_buckets and leap_array")));
+  EXPECT_THAT(ErrorsOf([](Rule& r) { r.borrow = seconds(-1); }),
+              ElementsAre(HasSubstr("borrow: found -1000000000 ns")));
+  EXPECT_THAT(ErrorsOf([](Rule& r) {
+                r.algorithm = Algorithm::kSlidingBuckets;
+                r.borrow = r.rate.window + Duration(1);
+              }),
+              ElementsAre(HasSubstr("the window, with sliding_buckets")));
+  EXPECT_THAT(ErrorsOf([](Rule& r) {
+                r.scope = Scope::kShared;
+                r.borrow = seconds(1);
+              }),
+              ElementsAre(HasSubstr("borrow: found with scope shared")));
+  EXPECT_THAT(ErrorsOf([](Rule& r) {
+                r.on.resource = "read";
+                r.relate_to = "write";
+                r.borrow = seconds(1);
+              }),
+              ElementsAre(HasSubstr("borrow: found beside relate_to")));
+  EXPECT_THAT(ErrorsOf([](Rule& r) {
+                r.kind = RuleKind::kConcurrency;
+                r.rate = {};
+                r.concurrency = 1;
+                r.borrow = seconds(1);
+              }),
+              ElementsAre(HasSubstr("borrow: found here; it belongs to rules with a limit")));
+}
+
 TEST(CompileErrorTest, WarmingUpHasItsOwnFields) {
   EXPECT_THAT(ErrorsOf([](Rule& r) { r.warm_up = seconds(1); }),
               ElementsAre(HasSubstr("warm_up: found here; it belongs to algorithms warm_up and")));

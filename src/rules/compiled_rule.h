@@ -37,9 +37,10 @@ struct Quota {
   // algorithms that count by window its window and buckets.  Cells survive a change
   // of anything else.
   uint64_t identity = 0;
-  std::optional<limit::AnySpec> spec;  // kLimit; always set there
-  limit::Config config;                // kLimit: what spec was made from
-  int64_t concurrency = 0;             // kConcurrency
+  std::optional<limit::AnySpec> spec;         // kLimit; always set there
+  limit::Config config;                       // kLimit: what spec was made from
+  std::optional<limit::AnySpec> prioritised;  // with `borrow`: of the same cells
+  int64_t concurrency = 0;                    // kConcurrency
 };
 
 // A list of an access rule, or of the conditions of a target.

@@ -37,6 +37,7 @@ class QuestionView {
     view_.resource = question.resource;
     view_.method = question.method;
     view_.cost = question.cost;
+    view_.priority = question.priority;
     if (IsMiscasedMethod(question.method)) error_ = kBadMethod;
     for (const auto& [name, value] : dimensions_) {
       if (name == "ip" && !ParseIpDimension(value)) error_ = kBadIp;

@@ -158,7 +158,26 @@ TEST(DecisionApiTest, ABadQuestionSaysWhereAndWhat) {
   EXPECT_EQ(StatusOf(answer), "400");
   EXPECT_THAT(answer, HasSubstr("application/problem+json"));
   EXPECT_THAT(answer, HasSubstr("request:2:2: field \\\"costs\\\" is not known; allowed are "
-                                "resource, method, path, dimensions, cost, peek"));
+                                "resource, method, path, dimensions, cost, priority, peek"));
+}
+
+TEST(DecisionApiTest, APrioritisedQuestionBorrowsAndIsToldItsWait) {
+  Rule rule = Limit("lender", 1, seconds(1));
+  rule.algorithm = Algorithm::kSlidingLog;
+  rule.borrow = seconds(1);
+  Api api({rule});
+  EXPECT_EQ(StatusOf(api.client().Post("/v1/check", "{\"resource\":\"x\"}")), "200");
+
+  const std::string usual = api.client().Post("/v1/check", "{\"resource\":\"x\"}");
+  const std::string prioritised =
+      api.client().Post("/v1/check", "{\"resource\":\"x\",\"priority\":true}");
+  const std::string wrong = api.client().Post("/v1/check", "{\"resource\":\"x\",\"priority\":1}");
+
+  EXPECT_THAT(usual, HasSubstr(R"("verdict":"refuse")"));
+  EXPECT_THAT(prioritised, HasSubstr(R"("verdict":"wait")"));
+  EXPECT_THAT(prioritised, HasSubstr(R"("wait_ms":1000)"));
+  EXPECT_THAT(wrong, HasSubstr("priority: "));
+  EXPECT_EQ(StatusOf(wrong), "400");
 }
 
 TEST(DecisionApiTest, WrongMethodAndPathAreToldApart) {

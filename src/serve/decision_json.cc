@@ -116,6 +116,8 @@ Result<void> ReadMember(const text::Member& member, QuestionKind kind, Question&
     return ReadDimensions(member, question);
   } else if (key == "cost") {
     FG_ASSIGN_OR_RETURN(question.cost, ReadInteger(member, {0, base::kCostMax}));
+  } else if (key == "priority") {
+    FG_ASSIGN_OR_RETURN(question.priority, ReadBool(member));
   } else if (key == "peek" && kind == QuestionKind::kCheck) {
     FG_ASSIGN_OR_RETURN(question.peek, ReadBool(member));
   } else if (key == "ttl_ms" && kind == QuestionKind::kEnter) {
@@ -125,8 +127,8 @@ Result<void> ReadMember(const text::Member& member, QuestionKind kind, Question&
     question.time_to_live = std::chrono::milliseconds(ms);
   } else {
     return Unknown(member, kind == QuestionKind::kCheck
-                               ? "resource, method, path, dimensions, cost, peek"
-                               : "resource, method, path, dimensions, cost, ttl_ms");
+                               ? "resource, method, path, dimensions, cost, priority, peek"
+                               : "resource, method, path, dimensions, cost, priority, ttl_ms");
   }
   return {};
 }

@@ -28,6 +28,7 @@ struct Question {
   std::string path;  // as given; not normalised
   std::vector<std::pair<std::string, std::string>> dimensions;
   int64_t cost = 0;
+  bool priority = false;
   bool peek = false;                                 // /v1/check only
   Duration time_to_live = std::chrono::seconds(60);  // /v1/enter only: "ttl_ms"
 };

@@ -72,6 +72,57 @@ TEST_P(FlowRules, V5BatchesInOneInstant) {
   EXPECT_EQ(Batches({3, 3, 2, 1}), "PBPB");
 }
 
+// --- prioritised calls
+
+// A window that is full at one time, and a prioritised call at another; -1: refused.
+struct BorrowVector {
+  const char* name;
+  int filled_at_ms;
+  int asked_at_ms;
+  Counts sentinel;
+  Counts flowguard;
+};
+
+class BorrowVectors : public VectorTest<BorrowVector> {};
+
+TEST_P(BorrowVectors, WaitForWhatIsToCome) {
+  BringFlow(R"("count":10)");
+  EXPECT_EQ(Greedy({vector().filled_at_ms}), Counts{10});
+  FakeRequest prioritised("r");
+  prioritised.priority = true;
+  now_ = start_ + milliseconds(vector().asked_at_ms);
+  EXPECT_EQ(Waits(static_cast<int>(vector().flowguard.size()), prioritised), expected())
+      << sentinel();
+  EXPECT_FALSE(Check().allowed());  // others borrow nothing
+}
+
+// FlowGuard's window is a second from each call on, so that the call at 100 counts until 1100.
+INSTANTIATE_TEST_SUITE_P(
+    Priority, BorrowVectors,
+    ::testing::Combine(
+        ::testing::Values(BorrowVector{"V11", 0, 0, {-1}, {-1}},
+                          BorrowVector{"V12", 0, 700, {300}, {300}},
+                          BorrowVector{"V13", 300, 999, {1}, {301}},
+                          BorrowVector{"V14", 600, 900, {-1}, {-1}},
+                          BorrowVector{"V15",
+                                       100,
+                                       700,
+                                       {300, 300, 300, 300, 300, 300, 300, 300, 300, 300, -1, -1},
+                                       {400, 400, 400, 400, 400, 400, 400, 400, 400, 400, -1, -1}}),
+        kCountings),
+    kVectorName);
+
+TEST_P(FlowRules, V15WhatWasBorrowedIsTakenWhenItComes) {
+  BringFlow(R"("count":10)");
+  EXPECT_EQ(Greedy({100}), Counts{10});
+  now_ = start_ + milliseconds(700);
+  FakeRequest prioritised("r");
+  prioritised.priority = true;
+  Waits(12, prioritised);
+  const int until = alike() ? 2000 : 2100;
+  EXPECT_EQ(Greedy({1000, 1100, until - 1, until}), (Counts{0, 0, 0, 10}));
+}
+
 // --- warm-up
 
 struct WarmUpVector {

@@ -259,6 +259,7 @@ void MakeFlowRule(const RuleAt& at, const FlowRule& from, const OriginsOfResourc
       break;
     default:  // those that are not known reject too
       SetExactCount(at, units, kSecond, rule, maker);
+      if (rule.relate_to.empty()) rule.borrow = kOccupyTimeout;
       break;
   }
   maker.Add(std::move(rule));

@@ -298,6 +298,10 @@ class Converter {
       return true;
     }
     NoteAlgorithm(at, rule, report_);
+    if (rule.borrow > Duration{} && rule.borrow != kOccupyTimeout) {
+      report_.Note(at, "borrow", "lends prioritised calls up to half a second ahead",
+                   "lends them for another time");
+    }
     return true;
   }
 
@@ -352,6 +356,9 @@ class Converter {
         report_.Note(at, "wait", "queues at an even rate only", "lets calls wait");
     } else {
       report_.Note(at, "algorithm", "counts values in buckets", "counts by another algorithm");
+    }
+    if (rule.borrow > Duration{}) {
+      report_.Note(at, "borrow", "lends nothing by value", "lends prioritised calls");
     }
     return out;
   }

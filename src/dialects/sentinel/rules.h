@@ -12,6 +12,8 @@
 #include <variant>
 #include <vector>
 
+#include "flowguard/time.h"
+
 #include "text/node.h"
 
 namespace flowguard::dialects::sentinel {
@@ -40,6 +42,9 @@ inline constexpr int32_t kStrategyRelate = 1;
 inline constexpr int32_t kStrategyChain = 2;
 
 inline constexpr int32_t kBehaviorReject = 0;
+// How far ahead prioritised calls take what is to come, of rules that reject
+// (csp.sentinel.statistic.occupy.timeout).
+inline constexpr Duration kOccupyTimeout = std::chrono::milliseconds(500);
 inline constexpr int32_t kBehaviorWarmUp = 1;
 inline constexpr int32_t kBehaviorQueue = 2;
 inline constexpr int32_t kBehaviorWarmUpQueue = 3;

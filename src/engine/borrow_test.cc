@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Prioritised requests among the rules that a request meets: all or nothing, waits as any
+// wait, and nobody who asked for none.
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "testing/engine_fixture.h"
+#include "testing/fake_request.h"
+#include "testing/matchers.h"
+#include "testing/rules.h"
+
+namespace flowguard::engine {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::milliseconds;
+using std::chrono::minutes;
+using std::chrono::seconds;
+using testing::FakeRequest;
+using testing::LimitRule;
+
+class BorrowingTest : public testing::EngineFixture {
+ protected:
+  // 10 a second, and half a second of those to come.
+  static Rule Lender(Algorithm algorithm = Algorithm::kSlidingLog) {
+    Rule rule = LimitRule("lender", 10, seconds(1), algorithm);
+    rule.borrow = milliseconds(500);
+    return rule;
+  }
+  static FakeRequest Prioritised() {
+    FakeRequest request("r");
+    request.priority = true;
+    return request;
+  }
+  // All of a second is taken now, and the time is 700 ms later.
+  void UseUp() {
+    Spend(10);
+    ASSERT_FALSE(Check().allowed());
+    now_ += milliseconds(700);
+  }
+  int PassNow() {
+    int passed = 0;
+    while (Check().allowed())
+      ++passed;
+    return passed;
+  }
+};
+
+TEST_F(BorrowingTest, OnlyPrioritisedRequestsWaitForWhatIsToCome) {
+  Build({Lender()});
+  UseUp();
+  EXPECT_FALSE(Check().allowed());
+  EXPECT_THAT(Check(Prioritised()), testing::Waits(milliseconds(300)));
+  now_ += milliseconds(300);
+  EXPECT_EQ(PassNow(), 9);
+}
+
+TEST_F(BorrowingTest, WithoutBorrowThePriorityMeansNothing) {
+  Build({LimitRule("rule", 10, seconds(1), Algorithm::kSlidingLog)});
+  UseUp();
+  EXPECT_FALSE(Check(Prioritised()).allowed());
+}
+
+TEST_F(BorrowingTest, WhatIsThereIsTakenWithoutAWait) {
+  for (const Algorithm algorithm : {Algorithm::kTokenBucket, Algorithm::kSlidingLog,
+                                    Algorithm::kSlidingBuckets, Algorithm::kLeapArray}) {
+    Build({Lender(algorithm)});
+    for (int i = 0; i < 10; ++i)
+      EXPECT_EQ(Check(Prioritised()).verdict, Verdict::kAllow);
+    EXPECT_FALSE(Check().allowed());
+  }
+}
+
+TEST_F(BorrowingTest, WhoWaitsForLessBorrowsNothing) {
+  Build({Lender()});
+  UseUp();
+  FakeRequest request = Prioritised();
+  request.wait_max = milliseconds(299);
+  const Decision refused = Check(request);
+  EXPECT_FALSE(refused.allowed());
+  EXPECT_EQ(refused.retry_after, milliseconds(1));
+  now_ += milliseconds(300);
+  EXPECT_EQ(PassNow(), 10);
+}
+
+// Sentinel lets a call that borrows pass by the rules that come after.
+TEST_F(BorrowingTest, ALaterRuleRefusesItAndTheLoanGoesBack) {
+  Build({Lender(), LimitRule("later", 10, minutes(1), Algorithm::kSlidingLog)});
+  UseUp();
+  const Decision refused = Check(Prioritised());
+  EXPECT_FALSE(refused.allowed());
+  EXPECT_EQ(refused.rule->name, "later");
+  Load({Lender()});
+  now_ += milliseconds(300);
+  EXPECT_EQ(PassNow(), 10);
+}
+
+TEST_F(BorrowingTest, OfTwoLendersTheLongerWaitCounts) {
+  Rule other = LimitRule("other", 20, seconds(2), Algorithm::kSlidingLog);
+  other.borrow = seconds(2);
+  Build({Lender(), other});
+  UseUp();
+  EXPECT_THAT(Check(Prioritised()), testing::Waits(milliseconds(300)));
+  for (int i = 0; i < 9; ++i)
+    EXPECT_TRUE(Check(Prioritised()).allowed());
+  EXPECT_FALSE(Check(Prioritised()).allowed());  // the first lends no more
+}
+
+TEST_F(BorrowingTest, AWaitingCallTakesItsSlotWhenItGoes) {
+  Build({Lender(), testing::ConcurrencyRule("slots", 1)});
+  UseUp();
+  Attempt call;
+  Enter(call, Prioritised());
+  EXPECT_THAT(call.decision(), testing::Waits(milliseconds(300)));
+  ASSERT_TRUE(call.waiting());
+  EXPECT_EQ(CountersOf("slots").inflight, 0);
+  now_ += milliseconds(300);
+  engine_->Continue(call, now_);
+  ASSERT_TRUE(call.entered());
+  EXPECT_EQ(CountersOf("slots").inflight, 1);
+  Settle(call);
+  EXPECT_EQ(PassNow(), 9);
+}
+
+TEST_F(BorrowingTest, WhoIsCancelledGivesTheLoanBack) {
+  for (const Algorithm algorithm :
+       {Algorithm::kSlidingLog, Algorithm::kSlidingBuckets, Algorithm::kLeapArray}) {
+    Build({Lender(algorithm)});
+    now_ = Instant(hours(24 * 8));
+    UseUp();
+    Attempt call;
+    Enter(call, Prioritised());
+    ASSERT_TRUE(call.waiting());
+    engine_->Cancel(call, now_);
+    now_ += milliseconds(400);
+    EXPECT_EQ(PassNow(), 10) << static_cast<int>(algorithm);
+  }
+}
+
+TEST_F(BorrowingTest, APeekTellsTheWaitAndTakesNothing) {
+  Build({Lender()});
+  UseUp();
+  FakeRequest request = Prioritised();
+  request.cost = 10;
+  for (int i = 0; i < 3; ++i)
+    EXPECT_THAT(Peek(request), testing::Waits(milliseconds(300)));
+  EXPECT_THAT(Check(request), testing::Waits(milliseconds(300)));
+}
+
+TEST_F(BorrowingTest, EachKeyBorrowsOfItsOwn) {
+  Rule rule = Lender();
+  rule.by = {"user"};
+  rule.overrides = {{.value = "large", .rate = {20, seconds(1)}, .burst = {}}};
+  Build({rule});
+  const auto of = [](const char* user, bool priority) {
+    FakeRequest request("r", {{"user", user}});
+    request.priority = priority;
+    return request;
+  };
+  for (int i = 0; i < 20; ++i) {
+    static_cast<void>(Check(of("small", false)));
+    static_cast<void>(Check(of("large", false)));
+  }
+  now_ += milliseconds(700);
+  int waits = 0;
+  while (Check(of("large", true)).verdict == Verdict::kWait)
+    ++waits;
+  EXPECT_EQ(waits, 20);
+  EXPECT_THAT(Check(of("small", true)), testing::Waits(milliseconds(300)));
+}
+
+TEST_F(BorrowingTest, LoansOutliveAReload) {
+  for (const Algorithm algorithm : {Algorithm::kTokenBucket, Algorithm::kSlidingLog,
+                                    Algorithm::kSlidingBuckets, Algorithm::kLeapArray}) {
+    now_ = Instant(hours(24 * 8));
+    Build({Lender(algorithm)});
+    UseUp();
+    while (Check(Prioritised()).allowed()) {
+    }
+    Rule message = Lender(algorithm);
+    message.refuse.message = "later";
+    Load({message});
+    EXPECT_FALSE(Check(Prioritised()).allowed());
+    now_ += milliseconds(300);
+    EXPECT_EQ(PassNow(), 0) << static_cast<int>(algorithm);
+  }
+}
+
+TEST_F(BorrowingTest, InShadowItIsSaidAndNotWaitedFor) {
+  Rule rule = Lender();
+  rule.shadow = true;
+  Build({rule});
+  Spend(10);
+  now_ += milliseconds(700);
+  EXPECT_EQ(Check(Prioritised()).verdict, Verdict::kAllow);
+  EXPECT_EQ(CountersOf("lender").shadow_refused, 0U);
+  now_ += milliseconds(1);
+  for (int i = 0; i < 10; ++i)
+    EXPECT_EQ(Check(Prioritised()).verdict, Verdict::kAllow);
+  EXPECT_EQ(CountersOf("lender").shadow_refused, 1U);
+}
+
+}  // namespace
+}  // namespace flowguard::engine
