@@ -28,7 +28,7 @@ TEST(RuleErrorsTest, MisspeltFieldIsCorrected) {
       ErrorOf("rules:\n  - name: r\n    limit: 1/s\n    algoritm: sliding_log\n"),
       "rules.yaml:4:5: unknown field \"algoritm\"; did you mean \"algorithm\"? allowed: name, "
       "enabled, shadow, on, limit, concurrency, access, breaker, system, algorithm, buckets, wait, "
-      "warm_up, cold_factor, count_refused, cost, relate_to, by, overrides, scope, "
+      "borrow, warm_up, cold_factor, count_refused, cost, relate_to, by, overrides, scope, "
       "on_store_failure, lease, shards, prefilter, tag, refuse, degrade");
   EXPECT_EQ(ErrorOf("rulez: []\nrules: []\n"),
             "rules.yaml:1:1: unknown field \"rulez\"; did you mean \"rules\"? allowed: rules, "
