@@ -63,8 +63,10 @@ Numbers LongWait(const AnySpec& spec, State&& state, Instant now, Duration wait,
 template <typename State>
 Duration RetryAfter(const AnySpec& spec, State&& state, Instant now, int64_t cost,
                     Duration wait_max) noexcept {
-  const Numbers next = spec.Look(state, now, cost);
-  return next.allowed ? next.wait - wait_max : next.retry_after;
+  Numbers next = spec.Look(state, now, cost);
+  if (next.allowed) return next.wait - wait_max;
+  DelayRetry(spec, wait_max, next);
+  return next.retry_after;
 }
 
 Numbers DecideWord(const AnySpec& spec, int64_t& word, Instant now, int64_t cost, TakeMode mode,
@@ -78,6 +80,8 @@ Numbers DecideWord(const AnySpec& spec, int64_t& word, Instant now, int64_t cost
     word = before;
     receipt = {};
     numbers = RefuseLongWait(spec, word, now, numbers.wait, wait_max);
+  } else if (!numbers.allowed) {
+    DelayRetry(spec, wait_max, numbers);
   }
   if (numbers.allowed || mode == TakeMode::kTake) return numbers;
   numbers = TakeUpTo(spec, word, now, cost, receipt);
@@ -94,6 +98,7 @@ Numbers DecideState(const AnySpec& spec, std::span<uint64_t> state, Instant now,
     numbers = LongWait(spec, state, now, numbers.wait, wait_max);
   } else {
     numbers = spec.Decide(state, now, cost, receipt);
+    if (!numbers.allowed) DelayRetry(spec, wait_max, numbers);
   }
   if (numbers.allowed || mode == TakeMode::kTake) return numbers;
   numbers = TakeUpTo(spec, state, now, cost, receipt);
@@ -162,6 +167,11 @@ Instant KeepInside(uint64_t in_use) noexcept {
 }
 
 }  // namespace
+
+void DelayRetry(const AnySpec& spec, Duration wait_max, Numbers& numbers) noexcept {
+  if (numbers.retry_after == kNever || wait_max >= spec.longest_wait()) return;
+  numbers.retry_after += spec.longest_wait() - wait_max;
+}
 
 Numbers RefuseLongWait(const AnySpec& spec, int64_t word, Instant now, Duration wait,
                        Duration wait_max) noexcept {
@@ -244,7 +254,8 @@ CellAnswer Cells::TakeElse(const CellRef& cell, Instant now, int64_t cost, TakeM
 CellAnswer Cells::Look(const CellRef& cell, Instant now, int64_t cost, Duration wait_max) noexcept {
   if (!cell.spec->one_word()) {
     auto look = [&](std::span<uint64_t> state) {
-      const Numbers numbers = cell.spec->Look(state, now, cost);
+      Numbers numbers = cell.spec->Look(state, now, cost);
+      if (!numbers.allowed) DelayRetry(*cell.spec, wait_max, numbers);
       if (!numbers.allowed || numbers.wait <= wait_max) return numbers;
       return LongWait(*cell.spec, state, now, numbers.wait, wait_max);
     };
@@ -255,6 +266,8 @@ CellAnswer Cells::Look(const CellRef& cell, Instant now, int64_t cost, Duration 
   Numbers numbers = cell.spec->Look(word, now, cost);
   if (numbers.allowed && numbers.wait > wait_max) {
     numbers = RefuseLongWait(*cell.spec, word, now, numbers.wait, wait_max);
+  } else if (!numbers.allowed) {
+    DelayRetry(*cell.spec, wait_max, numbers);
   }
   return {.numbers = numbers};
 }

@@ -43,7 +43,8 @@ std::vector<std::string> NewCellWarnings(const Snapshot& before, const rules::Ru
     if (found == by_name.end() || !AreAlike(*found->second, rule)) continue;
     if (!StartsAnew(*found->second, rule)) continue;
     rules::FaultsAt(rules::WhereOf(rule.rule, rule.index), faults)
-        .Warning("rate", "the window or its buckets changed; the cells of this rule start anew");
+        .Warning("rate",
+                 "its window, buckets or borrow changed; the cells of this rule start anew");
   }
   return std::move(faults.warnings);
 }

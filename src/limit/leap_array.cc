@@ -12,13 +12,13 @@ struct LeapEstimate {
   static constexpr int64_t kWindows = 2;
   static constexpr bool kBorrows = true;
 
+  // What is borrowed will count beside the current half.
   static int64_t Used(const TwoWindowsSpec& /*spec*/, const WindowPair& pair) noexcept {
-    return pair.current + pair.previous;
+    return pair.current + std::max(pair.previous, pair.next);
   }
 
   static int64_t Room(const TwoWindowsSpec& spec, const WindowPair& pair) noexcept {
-    // What is borrowed will count beside the current half.
-    return spec.limit - pair.current - std::max(pair.previous, pair.next);
+    return spec.limit - Used(spec, pair);
   }
 
   static int64_t RoomAfter(const TwoWindowsSpec& /*spec*/, const WindowPair& /*pair*/, int64_t room,

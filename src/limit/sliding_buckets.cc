@@ -124,12 +124,16 @@ class Sums {
       : spec_(spec), state_(state), counted_(counted) {}
 
   // The most of any N + 1 buckets in a row that `current` is one of, or comes before.
-  [[nodiscard]] int64_t Most() const noexcept {
-    if (counted_.latest <= counted_.current) return counted_.sum;
-    int64_t most = counted_.sum;
+  [[nodiscard]] int64_t Most() const noexcept { return MostWith(0, counted_.current); }
+
+  // The same after `units` were booked in `bucket`.
+  [[nodiscard]] int64_t MostWith(int64_t units, int64_t bucket) const noexcept {
     int64_t sum = counted_.sum;
-    for (int64_t end = counted_.current + 1; end <= counted_.latest; ++end) {
+    if (bucket == counted_.current) sum += units;
+    int64_t most = sum;
+    for (int64_t end = counted_.current + 1; end <= std::max(counted_.latest, bucket); ++end) {
       sum += Change(end);
+      if (end == bucket) sum += units;
       most = std::max(most, sum);
     }
     return most;
@@ -200,7 +204,7 @@ Answer Decided(const Spec& spec, std::span<const uint64_t> state, const Counted&
       answer.bucket = bucket;
       numbers.allowed = true;
       numbers.wait = until;
-      numbers.remaining = 0;
+      numbers.remaining = spec.limit - sums.MostWith(cost, bucket);
     } else {
       numbers.retry_after = until - Duration(spec.wait_ns);
     }

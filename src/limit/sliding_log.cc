@@ -29,12 +29,13 @@ class LogView {
     debt_ = static_cast<int64_t>(state[kDebtWord]);
     most_ns_ = Slot(limit_ - 1);
     if (most_ns_ - now_ns_ > window_ns_ + spec.ahead_ns + base::kLateStampMax.count()) {
-      most_ns_ = now_ns_ + window_ns_;
+      most_ns_ = now_ns_ + window_ns_ + spec.ahead_ns;
       stepped_ = true;
     }
   }
 
-  // The clock stepped back: slots count as free one window from now at the latest.
+  // The clock stepped back: slots count as free one window from now at the latest, and where
+  // they are lent as much later.
   [[nodiscard]] bool stepped() const noexcept { return stepped_; }
   [[nodiscard]] int64_t debt() const noexcept { return debt_; }
 
@@ -110,9 +111,10 @@ class Ring {
     return sorted_ns;
   }
 
-  // Draws back what lies beyond a window from now; to be called when the clock stepped.
+  // Draws back what lies beyond a window from now, or from when the last of those who wait
+  // goes; to be called when the clock stepped.
   void Repair(int64_t now_ns) noexcept {
-    const auto most = static_cast<uint64_t>(now_ns + spec_.window_ns);
+    const auto most = static_cast<uint64_t>(now_ns + spec_.window_ns + spec_.ahead_ns);
     for (uint64_t& free_at : state_.subspan(kRingWord))
       free_at = std::min(free_at, most);
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "limit/spec.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/try.h"
@@ -90,6 +91,26 @@ Result<AnySpec> AnySpec::Make(Algorithm algorithm, const Config& config) {
       return of_span(StepBucket{});
   }
   return Error::InvalidArgument("algorithm: unknown");
+}
+
+Duration AnySpec::LongestWait(Algorithm algorithm, const Config& config) noexcept {
+  const Duration lent = config.prioritised ? config.borrow : Duration::zero();
+  switch (algorithm) {
+    case Algorithm::kTokenBucket:
+      return std::max(config.wait, lent);
+    case Algorithm::kLeakyBucket:
+    case Algorithm::kSmoothBursty:
+    case Algorithm::kWarmUp:
+      return config.wait;
+    case Algorithm::kSlidingLog:
+    case Algorithm::kSlidingBuckets:
+      return lent;
+    case Algorithm::kLeapArray:
+      // For the half to come, and less than `borrow`.
+      return std::clamp(lent - Duration(1), Duration::zero(), config.rate.window / 2);
+    default:
+      return Duration::zero();
+  }
 }
 
 Numbers AnySpec::DecideOther(int64_t& word, Instant now, int64_t cost,

@@ -54,6 +54,8 @@ class AnySpec {
   }
   // A decision on a state of more than one word may be to wait.
   [[nodiscard]] bool state_waits() const noexcept { return state_waits_; }
+  // The longest wait that a request is allowed with.
+  [[nodiscard]] Duration longest_wait() const noexcept { return longest_wait_; }
   // When its cells came to be matters: they start with less than the whole quota.
   [[nodiscard]] bool has_start() const noexcept { return algorithm_ == Algorithm::kSmoothBursty; }
   // Cells come to be at `start`; without this, long ago.  Requires: has_start().
@@ -107,13 +109,16 @@ class AnySpec {
   AnySpec(Algorithm algorithm, const Config& config, const Specs& spec, size_t words) noexcept
       : algorithm_(algorithm),
         state_waits_(words > 1 && (algorithm == Algorithm::kWarmUp || config.prioritised)),
+        longest_wait_(LongestWait(algorithm, config)),
         words_(words),
         window_(config.rate.window),
         spec_(spec) {}
+  static Duration LongestWait(Algorithm algorithm, const Config& config) noexcept;
   Numbers DecideOther(int64_t& word, Instant now, int64_t cost, Receipt& receipt) const noexcept;
 
   Algorithm algorithm_;
   bool state_waits_;
+  Duration longest_wait_;
   size_t words_;
   int64_t limit_ = 0;
   Duration window_;

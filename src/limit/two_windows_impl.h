@@ -59,6 +59,7 @@ Numbers Answer(const TwoWindowsSpec& spec, WindowPair& pair, int64_t cost, Insta
     numbers.allowed = numbers.wait > Duration::zero();
     if (numbers.allowed) {
       pair.next += cost;
+      room = Estimate::Room(spec, pair);
     } else {
       numbers.retry_after = Estimate::RetryBorrowing(spec, pair, cost, now);
     }

@@ -137,6 +137,8 @@ void CheckAlgorithm(const Rule& rule, FaultsAt& faults) {
   } else if (rule.borrow > Duration{} && !HasBorrow(algorithm)) {
     faults.Misplaced("borrow",
                      "algorithms token_bucket, sliding_log, sliding_buckets and leap_array");
+  } else if (rule.borrow > Duration{} && rule.count_refused) {
+    faults.Error("borrow", "found beside count_refused; who is refused has nothing to pay back");
   }
   CheckWarmUp(rule, faults);
   if (algorithm == Algorithm::kFixedWindow && !rule.shadow) {

@@ -53,7 +53,7 @@ uint64_t IdentityOf(const Rule& rule, const std::vector<KeyPart>& by, Duration w
   if (rule.kind == RuleKind::kLimit && IsWindowed(rule.algorithm)) {
     AppendPart(text, std::to_string(window.count()));
     AppendPart(text, std::to_string(rule.buckets));
-    // How many buckets to come its states have room for.
+    // Its states have room for buckets to come.
     const bool ahead = rule.algorithm == Algorithm::kSlidingBuckets && rule.borrow > Duration{};
     if (ahead) AppendPart(text, "borrow " + std::to_string(rule.borrow.count()));
   }

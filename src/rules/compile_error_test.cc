@@ -173,6 +173,11 @@ TEST(CompileErrorTest, OnlyCountsThatKnowWhatIsToComeLendIt) {
               }),
               ElementsAre(HasSubstr("borrow: found beside relate_to")));
   EXPECT_THAT(ErrorsOf([](Rule& r) {
+                r.count_refused = true;
+                r.borrow = seconds(1);
+              }),
+              ElementsAre(HasSubstr("borrow: found beside count_refused")));
+  EXPECT_THAT(ErrorsOf([](Rule& r) {
                 r.kind = RuleKind::kConcurrency;
                 r.rate = {};
                 r.concurrency = 1;

@@ -172,6 +172,7 @@ void MakeClusterRule(const RuleAt& at, const FlowRule& from, Rule rule, RuleMake
                       "counts all processes together, with the count times their number",
                       "counts each process for itself, with the count");
     SetExactCount(at, per_second, kSecond, rule, maker);
+    rule.borrow = kOccupyTimeout;
     return maker.Add(std::move(rule));
   }
   const Duration window = milliseconds(config.window_interval_ms);

@@ -298,9 +298,12 @@ class Converter {
       return true;
     }
     NoteAlgorithm(at, rule, report_);
-    if (rule.borrow > Duration{} && rule.borrow != kOccupyTimeout) {
-      report_.Note(at, "borrow", "lends prioritised calls up to half a second ahead",
-                   "lends them for another time");
+    if (rule.borrow == Duration{}) {
+      report_.NoteOfMany(at, "borrow", "lends prioritised calls what comes in half a second",
+                         "lends nothing unless told to");
+    } else if (rule.borrow != kOccupyTimeout) {
+      report_.Note(at, "borrow", "lends prioritised calls what comes in half a second",
+                   "lends for another time");
     }
     return true;
   }
