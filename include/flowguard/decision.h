@@ -17,6 +17,17 @@ namespace flowguard {
 // Values are taken as they are.  An address is the caller's to spell one way and, where
 // all of an IPv6 /64 is one client, to cut to that ("2001:db8:1:2::/64"): other texts
 // are other clients.  Lists and overrides of addresses know all spellings.
+//
+// A name that stands several times has a list of values, {"param:sku", "1001"},
+// {"param:sku", "1002"}.  Under a rule that is keyed by it each value has a key of its own
+// (of lists in several parts of a key: each combination), and the request goes only if all
+// of them let it; else it takes nothing of any.  A value that stands twice takes twice.  An
+// access rule lets no value through that is denied, and only those that are all allowed;
+// conditions of targets look at the first value alone.
+//
+// One request has room for 32 keys under all of its rules together, each rule having one
+// for itself, and for 8 of shared rules: a request whose lists need more is refused with
+// kOverload.
 struct DimensionValue {
   std::string_view name;
   std::string_view value;
@@ -32,8 +43,8 @@ struct Request {
   // compared as it is: another spelling escapes the rule.
   std::string_view path{};
   std::span<const DimensionValue> dimensions{};
-  int64_t cost = 0;  // units; 0: what each rule reserves (1 unless told).  Negative: refused
-                     // with kInvalidCost and nothing taken
+  int64_t cost = 0;  // units, of each key; 0: what each rule reserves (1 unless told).
+                     // Negative: refused with kInvalidCost and nothing taken
   // Of rules that let prioritised requests borrow, this one may; it waits for what it
   // borrowed as for any wait (kWait, CheckFor, Enter with a timeout).
   bool priority = false;
@@ -53,7 +64,7 @@ enum class Reason : uint8_t {
   kStoreFailure,      // a shared rule that fails closed
   kMissingDimension,  // a dimension whose policy is to refuse
   kInvalidCost,       // negative, or above what a rule can ever grant
-  kOverload,          // too many waiting already
+  kOverload,          // too many waiting already, or more values than one request may have
   kBreaker,           // the breaker is open, or its probes are under way
   kSystem,            // the process carries more than a system rule allows
 };

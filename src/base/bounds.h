@@ -68,7 +68,8 @@ inline constexpr Duration kSystemRtMax = std::chrono::hours(1);  // mean respons
 // --- rules
 inline constexpr size_t kRulesMax = 100'000;
 inline constexpr size_t kRuleNamesEverMax = 1'000'000;  // distinct rule texts in a process's life
-inline constexpr size_t kRulesPerRequestMax = 32;
+inline constexpr size_t kRulesPerRequestMax =
+    32;  // and keys under them, one for each value of a list
 inline constexpr size_t kDimensionsPerKeyMax = 8;
 inline constexpr size_t kConditionsMax = 16;  // lists of values of one target
 inline constexpr size_t kKeyValueInlineMax =
@@ -89,7 +90,7 @@ inline constexpr size_t kRefuseHeadersMax = 16;
 inline constexpr size_t kRefuseBytesMax = 16 * 1024;  // message, body, or one header
 inline constexpr size_t kOverridesMax = 100'000;
 inline constexpr size_t kRemoteTakesPerRequestMax =
-    8;  // shared rules asked for one request; more count as not answered
+    8;  // shared rules asked for one request; more count as not answered, of lists as refused
 inline constexpr size_t kRemoteKeyBytesMax =
     2'048;  // keys of the remote takes of one request; longer ones are digested
 inline constexpr size_t kSnapshotsMax =
@@ -171,6 +172,7 @@ inline constexpr int kWorkersMax = 1'024;
 // --- decision API
 inline constexpr size_t kDecisionBodyBytesMax = 64 * 1024;  // of a question in JSON
 inline constexpr size_t kGivenDimensionsMax = 64;           // dimensions that one question names
+inline constexpr size_t kGivenValuesMax = 32;               // values of one of them
 inline constexpr size_t kOpenEntriesMax =
     16'384;  // entries between /v1/enter and /v1/exit, 4 KiB each
 inline constexpr Duration kEntryTtlMax = std::chrono::hours(1);

@@ -72,6 +72,25 @@ class RequestView {
     return Value(dimension, scratch);
   }
 
+  // How many values there are of a dimension that has any: more than one are a list.  Asked
+  // for, as the two below are, only where `lists` is set.
+  [[nodiscard]] virtual size_t ValueCount(const rules::Dimension& /*dimension*/) const noexcept {
+    return 1;
+  }
+  // As Value, the value at `place` of the list; at 0 is that of Value.
+  // Requires: place < ValueCount(dimension).
+  [[nodiscard]] virtual std::string_view ValueAt(const rules::Dimension& dimension,
+                                                 size_t /*place*/,
+                                                 std::span<char> scratch) const noexcept {
+    return Value(dimension, scratch);
+  }
+  // The same as WholeAddress.
+  [[nodiscard]] virtual std::string_view WholeAddressAt(const rules::Dimension& dimension,
+                                                        size_t place,
+                                                        std::span<char> scratch) const noexcept {
+    return ValueAt(dimension, place, scratch);
+  }
+
   std::string_view resource;
   std::string_view method;
   std::string_view path;  // normalised, no query
@@ -86,6 +105,8 @@ class RequestView {
   bool skip_limits = false;
   // It may take units that are to come, where rules have such (Rule::borrow).
   bool priority = false;
+  // Dimensions may have several values; see ValueCount.
+  bool lists = false;
 };
 
 enum class Mode : uint8_t {

@@ -38,6 +38,9 @@ struct Meeting {
 // The same for a list of access: an address whole.
 [[nodiscard]] std::string_view RawListValue(const Meeting& met, const rules::KeyPart& part,
                                             ValueRoom& room) noexcept;
+// The same of the value at `place` of a list.
+[[nodiscard]] std::string_view RawListValueAt(const Meeting& met, const rules::KeyPart& part,
+                                              size_t place, ValueRoom& room) noexcept;
 // As RawValue, normalised and with the dimension's value for missing ones.
 [[nodiscard]] std::string_view ValueOf(const Meeting& met, const rules::KeyPart& part,
                                        ValueRoom& room) noexcept;
@@ -94,7 +97,7 @@ KeyState RequestKey<Key>::Make(const Meeting& met, uint64_t seed) noexcept {
   return KeyState::kReady;
 }
 
-// "ip=192.0.2.7, tenant=acme", for people.
+// "ip=192.0.2.7, tenant=acme", for people; with each value of a list.
 [[nodiscard]] std::string ReadableKey(const Meeting& met);
 
 }  // namespace flowguard::engine

@@ -31,6 +31,14 @@ struct LoadedRule {
   std::string_view counted_as;
   stats::StatsRef stats;
   std::unordered_map<const rules::Quota*, const LiveSpec*> overrides;
+
+  // The numbers of `quota`, which is the rule's own or that of an override.
+  [[nodiscard]] const LiveSpec* SpecFor(const rules::Quota& quota) const noexcept {
+    if (&quota == &compiled->quota) [[likely]] {
+      return spec;
+    }
+    return overrides.find(&quota)->second;
+  }
 };
 
 // What the enabled system rules of a set look at.

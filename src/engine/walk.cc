@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 #include <new>
+#include <utility>
 
 #include "base/bounds.h"
 #include "base/check.h"
@@ -39,13 +40,6 @@ size_t WriteRemoteKey(std::string_view key, char* out) noexcept {
   out[kIdentityBytes] = kDigestTag;
   std::memcpy(out + kIdentityBytes + 1, &digest, sizeof digest);
   return kIdentityBytes + 1 + sizeof digest;
-}
-
-const LiveSpec* SpecFor(const LoadedRule& loaded, const rules::Quota& quota) noexcept {
-  if (&quota == &loaded.compiled->quota) [[likely]] {
-    return loaded.spec;
-  }
-  return loaded.overrides.find(&quota)->second;
 }
 
 Reason ReasonOf(const CellAnswer& answer, Reason usual) noexcept {
@@ -143,9 +137,9 @@ bool Walk::Access(const LoadedRule& loaded, const Meeting& met) noexcept {
   Reason reason = Reason::kNone;
   // A missing value is on no list, and a rule with an allow list refuses it.  Where the
   // dimension skips, the list does not apply; the rule's others do.
-  const auto on_list = [&](const rules::AccessCheck& check, bool if_skipped) {
+  const auto on_list = [&](const rules::AccessCheck& check, size_t place, bool if_skipped) {
     ValueRoom room;
-    const std::string_view raw = RawListValue(met, check.part, room);
+    const std::string_view raw = RawListValueAt(met, check.part, place, room);
     if (raw.data() == nullptr) {
       const MissingPolicy missing = check.part.dimension->missing;
       if (missing == MissingPolicy::kSkip) return if_skipped;
@@ -153,11 +147,19 @@ bool Walk::Access(const LoadedRule& loaded, const Meeting& met) noexcept {
     }
     return check.values.Contains(rules::Normalise(*check.part.dimension, raw, room.lowered));
   };
+  // Of several values each must be let through.
+  const auto each = [&](const rules::AccessCheck& check, bool wanted) {
+    const size_t values = met.request.lists ? ValuesOf(met.request, *check.part.dimension) : 1;
+    for (size_t place = 0; place < values; ++place) {
+      if (on_list(check, place, wanted) != wanted) return false;
+    }
+    return true;
+  };
   bool passes = true;
   for (const rules::AccessCheck& check : met.rule.deny)
-    passes = passes && !on_list(check, false);
+    passes = passes && each(check, false);
   for (const rules::AccessCheck& check : met.rule.allow)
-    passes = passes && on_list(check, true);
+    passes = passes && each(check, true);
   if (passes && reason == Reason::kNone) {
     if (!peek()) AddHold(rule, nullptr, 0);
     return true;
@@ -168,9 +170,8 @@ bool Walk::Access(const LoadedRule& loaded, const Meeting& met) noexcept {
   return refused_by_ == nullptr;
 }
 
-void Walk::MissesValue(const LoadedRule& loaded) noexcept {
-  const Hold::State left =
-      Refused(*loaded.live, nullptr, NeverNumbers(), Reason::kMissingDimension);
+void Walk::RefuseUnasked(const LoadedRule& loaded, Reason reason) noexcept {
+  const Hold::State left = Refused(*loaded.live, nullptr, NeverNumbers(), reason);
   if (left == Hold::State::kDegraded && !peek()) AddHold(*loaded.live, nullptr, 0).state = left;
 }
 
@@ -207,9 +208,12 @@ void Walk::LocalLimit(const LoadedRule& loaded, const Meeting& met) noexcept {
   if (rule.single != nullptr) {
     cell.single = rule.single;
   } else {
+    if (met.request.lists && EachOfLists(loaded, met)) [[unlikely]] {
+      return;
+    }
     RequestKey<rules::KeyHash> key;
     if (!MakeKey(loaded, met, ground_.seed, key)) return;
-    spec = SpecFor(loaded, *key.quota);
+    spec = loaded.SpecFor(*key.quota);
     cell.key = key.key.Hash();
   }
   cell.spec = &*spec->spec;
@@ -250,55 +254,65 @@ void Walk::TakeRate(Hold& hold, const CellRef& cell) noexcept {
 
 void Walk::Concurrency(const LoadedRule& loaded, const Meeting& met) noexcept {
   const LiveRule& rule = *loaded.live;
-  const int64_t cost = CostFor(rule);
-  const bool take = attempt_.mode_ == Mode::kEnter && refused_by_ == nullptr;
   const LiveSpec* spec = loaded.spec;
-  CellRef cell;
-  cell.single = rule.single;
+  base::Hash128 hash;
   if (rule.single == nullptr) {
+    if (met.request.lists && EachOfLists(loaded, met)) return;
     RequestKey<rules::KeyHash> key;
     if (!MakeKey(loaded, met, ground_.seed, key)) return;
-    spec = SpecFor(loaded, *key.quota);
-    cell.key = key.key.Hash();
+    spec = loaded.SpecFor(*key.quota);
+    hash = key.key.Hash();
   }
-  const CellAnswer answer = take ? ground_.cells.Enter(cell, now_, spec->concurrency, cost)
-                                 : ground_.cells.LookInside(cell, now_, spec->concurrency, cost);
-  Hold hold{.rule = &rule,
-            .spec = spec,
-            .key = cell.key,
-            .receipt = {},
-            .cost = cost,
-            .state = Hold::State::kNone,
-            .share_nodes = 0,
-            .settles = false,
-            .waits = false,
-            .remote = 0};
+  Hold& hold = DraftHold(rule, spec, CostFor(rule));
+  hold.key = hash;
+  TakeSlots(hold);
+}
+
+// Takes them if the request passes so far and has an end, or else looks; keeps the draft
+// as TakeRate does.
+void Walk::TakeSlots(Hold& hold) noexcept {
+  const LiveRule& rule = *hold.rule;
+  const CellRef cell = CellOf(hold);
+  const int64_t slots = hold.spec->concurrency;
+  const bool take = attempt_.mode_ == Mode::kEnter && refused_by_ == nullptr;
+  const CellAnswer answer = take ? ground_.cells.Enter(cell, now_, slots, hold.cost)
+                                 : ground_.cells.LookInside(cell, now_, slots, hold.cost);
+  hold.settles = false;
   if (answer.numbers.allowed) {
     if (take) {
       hold.state = Hold::State::kSlot;
-      ground_.board.Add(slot_, rule.account, Count::kInflight, cost);
+      ground_.board.Add(slot_, rule.account, Count::kInflight, hold.cost);
     }
     Passed(hold, answer.numbers);
   } else {
-    hold.state = Refused(rule, spec, answer.numbers, ReasonOf(answer, Reason::kConcurrency));
+    hold.state = Refused(rule, hold.spec, answer.numbers, ReasonOf(answer, Reason::kConcurrency));
     if (hold.state != Hold::State::kDegraded) return;
   }
-  if (!peek() && refused_by_ == nullptr) AddHold(rule, spec, cost) = hold;
+  if (!peek() && refused_by_ == nullptr) ++attempt_.hold_count_;
 }
 
 void Walk::Shared(const LoadedRule& loaded, const Meeting& met) noexcept {
   if (refused_by_ != nullptr) return;  // nothing remote is spent on a refused request
-  const LiveRule& rule = *loaded.live;
+  if (met.request.lists && EachOfLists(loaded, met)) return;
   RequestKey<rules::KeyBuilder> key;
-  if (!MakeKey(loaded, met, rules::kSharedKeySeed, key)) return;
+  if (MakeKey(loaded, met, rules::kSharedKeySeed, key)) Ask(loaded, key);
+}
+
+void Walk::Ask(const LoadedRule& loaded, const RequestKey<rules::KeyBuilder>& key) noexcept {
+  const LiveRule& rule = *loaded.live;
   const std::string_view encoded = key.key.encoded();
-  const LiveSpec* spec = SpecFor(loaded, *key.quota);
+  const LiveSpec* spec = loaded.SpecFor(*key.quota);
   Hold& hold = AddHold(rule, spec, CostFor(rule));
   const bool slot = IsSlot(hold);
   if (slot) hold.settles = false;
   hold.key = base::HashOf(encoded, ground_.seed);
   if (attempt_.remote_count_ == base::kRemoteTakesPerRequestMax) {
-    NotAnswered(hold);
+    // No list may be so long that a rule behind it is not asked.
+    if (lists_ask_) {
+      hold.state = Refused(rule, nullptr, NeverNumbers(), Reason::kOverload);
+    } else {
+      NotAnswered(hold);
+    }
     return;
   }
   char* text = attempt_.key_bytes_.data() + attempt_.key_bytes_used_;
@@ -336,10 +350,12 @@ Hold::State Walk::Refused(const LiveRule& rule, const LiveSpec* spec, const Numb
                           Reason reason) noexcept {
   Decision& decision = attempt_.decision_;
   if (rule.info.shadow && !as_enforced_) {
-    if (!peek()) ground_.board.Add(slot_, rule.account, Count::kShadowRefused);
+    const bool again = std::exchange(let_go_by_, &rule) == &rule;  // for another value
+    if (!peek() && !again) ground_.board.Add(slot_, rule.account, Count::kShadowRefused);
     return Hold::State::kSkipped;
   }
   if (rule.info.degrade.enabled) {
+    let_go_by_ = &rule;
     if (!decision.degraded && refused_by_ == nullptr) {
       decision.degraded = true;
       Report(rule, spec, numbers);
@@ -387,11 +403,14 @@ void Walk::Admit() noexcept {
   if (attempt_.counted_.counts) ground_.statistics.Admitted(attempt_.counted_, slot_, now_);
   attempt_.phase_ =
       attempt_.mode_ == Mode::kEnter ? Attempt::Phase::kEntered : Attempt::Phase::kChecked;
+  const LiveRule* counted = nullptr;  // whatever number of values it holds something of
   for (const Hold& hold : holds()) {
     if (hold.state == Hold::State::kSkipped) continue;
     if (hold.state == Hold::State::kRemote) [[unlikely]] {
       Mirror(hold);
     }
+    if (hold.rule == counted) continue;
+    counted = hold.rule;
     const bool degraded = hold.state == Hold::State::kDegraded;
     ground_.board.Add(slot_, hold.rule->account, degraded ? Count::kDegraded : Count::kPassed);
   }

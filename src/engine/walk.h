@@ -22,6 +22,7 @@
 #include "engine/attempt.h"
 #include "engine/cells.h"
 #include "engine/engine.h"
+#include "engine/one_of_lists.h"
 #include "engine/request_key.h"
 #include "engine/rule_counters.h"
 #include "engine/snapshot.h"
@@ -76,7 +77,27 @@ class Walk {
   [[gnu::noinline]] bool Access(const LoadedRule& loaded, const Meeting& met) noexcept;
   void LocalLimit(const LoadedRule& loaded, const Meeting& met) noexcept;
   [[gnu::noinline]] void Concurrency(const LoadedRule& loaded, const Meeting& met) noexcept;
+  void TakeSlots(Hold& hold) noexcept;
   [[gnu::noinline]] void Shared(const LoadedRule& loaded, const Meeting& met) noexcept;
+  void Ask(const LoadedRule& loaded, const RequestKey<rules::KeyBuilder>& key) noexcept;
+  // A rule of whose key a part has several values.  False: none has; nothing is done.
+  [[gnu::noinline]] bool EachOfLists(const LoadedRule& loaded, const Meeting& met) noexcept;
+  void TakeEach(const LoadedRule& loaded, const Meeting& one, OneOfLists& lists) noexcept;
+  void AskEach(const LoadedRule& loaded, const Meeting& one, OneOfLists& lists) noexcept;
+  // The waits of the request so far.
+  struct Waits {
+    Duration wait;
+    const LiveRule* rule;
+  };
+  [[nodiscard]] Waits SoFar() const noexcept {
+    return {attempt_.decision_.wait, attempt_.wait_rule_};
+  }
+  // The rule of these holds is over its limit for one value, and lets the request go: it
+  // holds nothing of the others either.
+  void LetGoWhole(std::span<Hold> holds, const Waits& before) noexcept;
+  // step(hold) for each, by rule: what a rule holds of several values is all or nothing.
+  template <typename F>
+  void EachHold(F&& step) noexcept;
   // The rules that are not plain (rules::CompiledRule::plain).
   [[gnu::noinline]] void CountsElsewhere(const LoadedRule& loaded, const Meeting& met,
                                          bool related) noexcept;
@@ -110,6 +131,8 @@ class Walk {
   void CountCancelled() noexcept;
   // Refused while the breaker is open; else it admits later, when all else has.
   [[gnu::noinline]] void Breaks(const LoadedRule& loaded, const Meeting& met) noexcept;
+  void AskBreakerOf(const LoadedRule& loaded, const base::Hash128& key) noexcept;
+  void AskBreaker(const LoadedRule& loaded, breaker::Breaker& breaker) noexcept;
   [[gnu::noinline]] void EnterBreakers() noexcept;
   void RefusedByBreaker(Hold& hold, Duration retry_after) noexcept;
   void Answered(Hold& hold, const TakeOutcome& outcome) noexcept;
@@ -123,7 +146,8 @@ class Walk {
   template <typename Key>
   bool MakeKey(const LoadedRule& loaded, const Meeting& met, uint64_t seed,
                RequestKey<Key>& key) noexcept;
-  void MissesValue(const LoadedRule& loaded) noexcept;
+  // The rule refuses without having looked at a cell.
+  [[gnu::noinline]] void RefuseUnasked(const LoadedRule& loaded, Reason reason) noexcept;
   [[nodiscard]] int64_t CostFor(const LiveRule& rule) const noexcept;
   Hold& AddHold(const LiveRule& rule, const LiveSpec* spec, int64_t cost) noexcept;
   // The place of the next hold, not counted yet.
@@ -144,6 +168,8 @@ class Walk {
 
   // Gives all back; for a refusal, save what count_refused keeps.
   void Undo(bool refused) noexcept;
+  // What one hold has of a cell, a breaker or a store.
+  void GiveBack(Hold& hold, bool refused) noexcept;
   void Leave(Hold& hold, Hold::State then) noexcept;
   // Gives a slot of a store back.
   void Release(const Hold& hold) noexcept;
@@ -169,7 +195,10 @@ class Walk {
   bool systems_done_ = false;
   const stats::StatsRef* pinned_ = nullptr;  // of the rule set, where the request is counted
   const LiveRule* refused_by_ = nullptr;     // the rule that the answer names
-  std::optional<limit::AnySpec> share_;      // what CellOf points to
+  const LiveRule* let_go_by_ = nullptr;  // the last that was over, and marked or only counted that
+  size_t further_keys_ = 0;              // beyond one for each rule, for values of lists
+  bool lists_ask_ = false;               // some of them are of a store
+  std::optional<limit::AnySpec> share_;  // what CellOf points to
 };
 
 template <typename Key>
@@ -177,9 +206,26 @@ bool Walk::MakeKey(const LoadedRule& loaded, const Meeting& met, uint64_t seed,
                    RequestKey<Key>& key) noexcept {
   const KeyState state = key.Make(met, seed);
   if (state == KeyState::kMissing) [[unlikely]] {
-    MissesValue(loaded);
+    RefuseUnasked(loaded, Reason::kMissingDimension);
   }
   return state == KeyState::kReady;
+}
+
+template <typename F>
+void Walk::EachHold(F&& step) noexcept {
+  std::span<Hold> rest = holds();
+  while (!rest.empty()) {
+    size_t size = 0;
+    bool let_go = false;
+    const Waits before = SoFar();
+    do {
+      Hold& hold = rest[size++];
+      step(hold);
+      let_go |= hold.state == Hold::State::kSkipped || hold.state == Hold::State::kDegraded;
+    } while (size < rest.size() && rest[size].rule == rest[0].rule);
+    if (let_go && size > 1) LetGoWhole(rest.first(size), before);
+    rest = rest.subspan(size);
+  }
 }
 
 inline void Walk::Start(Mode mode, const RequestView& request) noexcept {

@@ -10,18 +10,26 @@
 namespace flowguard::engine {
 
 void Walk::Breaks(const LoadedRule& loaded, const Meeting& met) noexcept {
-  const LiveRule& rule = *loaded.live;
-  BreakerTable& table = *loaded.breakers;
-  breaker::Breaker* breaker = &table.shared();
-  if (!loaded.compiled->by.empty()) {
-    RequestKey<rules::KeyHash> key;
-    if (!MakeKey(loaded, met, ground_.seed, key)) return;
-    breaker = peek() ? table.Find(key.key.Hash()) : &table.Of(key.key.Hash());
-    if (breaker == nullptr) return;  // never met yet, and closed
+  if (loaded.compiled->by.empty()) {
+    AskBreaker(loaded, loaded.breakers->shared());
+    return;
   }
+  if (met.request.lists && EachOfLists(loaded, met)) return;
+  RequestKey<rules::KeyHash> key;
+  if (MakeKey(loaded, met, ground_.seed, key)) AskBreakerOf(loaded, key.key.Hash());
+}
+
+void Walk::AskBreakerOf(const LoadedRule& loaded, const base::Hash128& key) noexcept {
+  BreakerTable& table = *loaded.breakers;
+  breaker::Breaker* const breaker = peek() ? table.Find(key) : &table.Of(key);
+  if (breaker != nullptr) AskBreaker(loaded, *breaker);  // null: never met yet, and closed
+}
+
+void Walk::AskBreaker(const LoadedRule& loaded, breaker::Breaker& breaker) noexcept {
+  const LiveRule& rule = *loaded.live;
   Hold hold{.rule = &rule,
             .spec = nullptr,
-            .breaker = breaker,
+            .breaker = &breaker,
             .receipt = {},
             .cost = 0,
             .state = Hold::State::kCallLater,
@@ -29,7 +37,7 @@ void Walk::Breaks(const LoadedRule& loaded, const Meeting& met) noexcept {
             .settles = false,
             .waits = false,
             .remote = 0};
-  const Duration refused_for = breaker->RefusedFor(now_);
+  const Duration refused_for = breaker.RefusedFor(now_);
   if (refused_for > Duration::zero()) {
     RefusedByBreaker(hold, refused_for);
     if (hold.state != Hold::State::kDegraded) return;
@@ -47,8 +55,8 @@ void Walk::EnterBreakers() noexcept {
   const Decision& decision = attempt_.decision_;
   if (decision.wait > Duration::zero()) return;
   if (decision.degraded && decision.rule->degrade.status != 0) return;
-  for (Hold& hold : holds()) {
-    if (hold.state != Hold::State::kCallLater || refused_by_ != nullptr) continue;
+  EachHold([&](Hold& hold) {
+    if (hold.state != Hold::State::kCallLater || refused_by_ != nullptr) return;
     const breaker::BreakerAdmission admission = hold.breaker->TryEnter(now_);
     if (admission.admitted()) {
       new (&hold.ticket) breaker::BreakerTicket(admission.ticket);
@@ -56,7 +64,7 @@ void Walk::EnterBreakers() noexcept {
     } else {
       RefusedByBreaker(hold, admission.retry_after);
     }
-  }
+  });
 }
 
 void Walk::TellBreakers(Outcome outcome, Duration took) noexcept {

@@ -41,13 +41,13 @@ void Attempt::set_actual_cost(size_t hold, int64_t units) noexcept {
 Step Walk::Resume(std::span<const TakeOutcome> outcomes) noexcept {
   if (attempt_.phase_ != Attempt::Phase::kRemote) return Step::kDone;
   attempt_.due_count_ = 0;
-  for (Hold& hold : holds()) {
-    if (hold.state != Hold::State::kAsked) continue;
+  EachHold([&](Hold& hold) {
+    if (hold.state != Hold::State::kAsked) return;
     const TakeOutcome outcome =
         hold.remote < outcomes.size() ? outcomes[hold.remote] : TakeOutcome{};
     attempt_.store_time_us_ = std::max(attempt_.store_time_us_, outcome.store_time_us);
     Answered(hold, outcome);
-  }
+  });
   return Finish();
 }
 
@@ -68,8 +68,7 @@ void Walk::Answered(Hold& hold, const TakeOutcome& outcome) noexcept {
       numbers.retry_after = numbers.wait - attempt_.wait_max_;
     }
   }
-  const int64_t wanted = peek() ? attempt_.request_cost_ : hold.cost;
-  if (looked && allowed && numbers.remaining < wanted) {
+  if (looked && allowed && numbers.remaining < hold.cost) {
     allowed = false;
     numbers.retry_after = std::max(numbers.retry_after, numbers.reset_after);
   }
@@ -193,11 +192,11 @@ Step Walk::Continue() noexcept {
   if (!attempt_.waiting()) return Step::kDone;
   attempt_.due_count_ = 0;
   Decision& decision = attempt_.decision_;
-  for (Hold& hold : holds()) {
-    if (hold.state != Hold::State::kSlotLater || refused_by_ != nullptr) continue;
+  EachHold([&](Hold& hold) {
+    if (hold.state != Hold::State::kSlotLater || refused_by_ != nullptr) return;
     if (hold.rule->related) {
       EnterRelated(hold);
-      continue;
+      return;
     }
     const int64_t slots = hold.share_nodes > 0
                               ? ShareOfSlots(hold.spec->concurrency, hold.share_nodes)
@@ -210,7 +209,7 @@ Step Walk::Continue() noexcept {
       hold.state = Refused(*hold.rule, hold.spec, answer.numbers,
                            answer.full ? Reason::kOverload : Reason::kConcurrency);
     }
-  }
+  });
   decision.wait = Duration::zero();
   if (refused_by_ == nullptr) TakePlaceAgain();
   if (attempt_.breakers_) EnterBreakers();
@@ -233,9 +232,11 @@ void Walk::Settle(Outcome outcome, std::optional<int64_t> actual_cost) noexcept 
   attempt_.phase_ = Attempt::Phase::kIdle;
   CountEnded(outcome);
   LeavePlace();
-  attempt_.turn_ = {};  // it went
+  attempt_.turn_ = {};                // it went
+  const LiveRule* counted = nullptr;  // whatever number of values it holds something of
   for (Hold& hold : holds()) {
-    if (outcome == Outcome::kError && hold.state != Hold::State::kSkipped) {
+    if (outcome == Outcome::kError && hold.state != Hold::State::kSkipped && hold.rule != counted) {
+      counted = hold.rule;
       ground_.board.Add(slot_, hold.rule->account, Count::kFailedAfter);
     }
     if (hold.state == Hold::State::kSlot) {
@@ -261,6 +262,11 @@ void Walk::Abandon() noexcept {
 void Walk::SettleCost(const Hold& hold, int64_t actual) noexcept {
   const bool local = hold.state == Hold::State::kRate;
   if (!local && hold.state != Hold::State::kRemote) return;
+  // What is told is the cost for one value.
+  const int64_t reserve = CostFor(*hold.rule);
+  if (hold.cost > reserve) [[unlikely]] {
+    actual = std::min(actual * (hold.cost / reserve), base::kCostMax);
+  }
   if (actual < hold.cost) {
     Receipt rest = hold.receipt;
     rest.cost = std::min(rest.cost, hold.cost - actual);
@@ -274,27 +280,30 @@ void Walk::SettleCost(const Hold& hold, int64_t actual) noexcept {
 void Walk::Undo(bool refused) noexcept {
   LeavePlace();
   GiveTurnBack();
-  for (Hold& hold : holds()) {
-    switch (hold.state) {
-      case Hold::State::kRate:
-        // A refused request counts up to exhaustion, never as debt.
-        if (refused && hold.rule->count_refused && !hold.waits) break;
-        ground_.cells.GiveBack(CellOf(hold), hold.receipt, now_);
-        break;
-      case Hold::State::kSlot:
-        Leave(hold, Hold::State::kNone);
-        break;
-      case Hold::State::kCall:
-        hold.breaker->GiveBack(hold.ticket, now_);
-        break;
-      case Hold::State::kRemote:
-        IsSlot(hold) ? Release(hold) : AddDue(hold, hold.receipt, 0);
-        break;
-      default:
-        break;
-    }
-  }
+  for (Hold& hold : holds())
+    GiveBack(hold, refused);
   attempt_.hold_count_ = 0;
+}
+
+void Walk::GiveBack(Hold& hold, bool refused) noexcept {
+  switch (hold.state) {
+    case Hold::State::kRate:
+      // A refused request counts up to exhaustion, never as debt.
+      if (refused && hold.rule->count_refused && !hold.waits) break;
+      ground_.cells.GiveBack(CellOf(hold), hold.receipt, now_);
+      break;
+    case Hold::State::kSlot:
+      Leave(hold, Hold::State::kNone);
+      break;
+    case Hold::State::kCall:
+      hold.breaker->GiveBack(hold.ticket, now_);
+      break;
+    case Hold::State::kRemote:
+      IsSlot(hold) ? Release(hold) : AddDue(hold, hold.receipt, 0);
+      break;
+    default:
+      break;
+  }
 }
 
 void Walk::Leave(Hold& hold, Hold::State then) noexcept {

@@ -105,6 +105,42 @@ TEST_F(GuardTest, ADeclaredParameterIsFoundUnderEachSpellingOfItsSource) {
   }
 }
 
+TEST_F(GuardTest, ANameThatStandsSeveralTimesIsAList) {
+  Rule rule = LimitRule("per-sku", 5, seconds(1));
+  rule.by = {"param:sku"};
+  auto guard = Make({rule});
+  const auto left = [&](std::string_view sku) {
+    const std::array given = {DimensionValue{"param:sku", sku}};
+    return guard->Peek({.resource = "r", .dimensions = given}).remaining;
+  };
+  // Names with the same ends and length are others, and so is another name for the source.
+  const std::array given = {DimensionValue{"query:sku", "C"}, DimensionValue{"param:sku", "A"},
+                            DimensionValue{"param:snu", "D"}, DimensionValue{"param:sku", "B"},
+                            DimensionValue{"param:sku", "A"}, DimensionValue{"user", "ann"}};
+
+  EXPECT_EQ(guard->Check({.resource = "r", .dimensions = given}).remaining, 3);
+
+  EXPECT_EQ(left("A"), 3);
+  EXPECT_EQ(left("B"), 4);
+  for (const char* other : {"C", "D", "ann"})
+    EXPECT_EQ(left(other), 5) << other;
+}
+
+// Those that need no list are found to have one or none, however many there are.
+TEST_F(GuardTest, DimensionsThatDifferAreNoList) {
+  Rule rule = LimitRule("per-user", 5, seconds(1));
+  rule.by = {"user"};
+  auto guard = Make({rule});
+  std::vector<std::string> names;
+  for (int i = 0; i < 200; ++i)
+    names.push_back("name " + std::to_string(i));
+  std::vector<DimensionValue> given = {{"user", "ann"}};
+  for (const std::string& name : names)
+    given.push_back({name, "value"});
+
+  EXPECT_EQ(guard->Check({.resource = "r", .dimensions = given}).remaining, 4);
+}
+
 TEST_F(GuardTest, CheckForSleepsOutShortWaitsAndRefusesLongOnes) {
   Rule rule = LimitRule("slow", 1, seconds(1));
   rule.wait = seconds(10);

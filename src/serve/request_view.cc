@@ -159,21 +159,42 @@ std::string_view HttpRequestView::Query(std::string_view name,
   return {};
 }
 
+const DimensionValue* NamedRequestView::Find(const rules::Dimension& dimension) const noexcept {
+  const auto found =
+      std::find_if(dimensions_.begin(), dimensions_.end(), [&](const DimensionValue& given) {
+        return given.name == dimension.name || rules::NamesSource(dimension, given.name);
+      });
+  return found != dimensions_.end() ? &*found : nullptr;
+}
+
+size_t NamedRequestView::ValueCount(const rules::Dimension& dimension) const noexcept {
+  const DimensionValue* const first = Find(dimension);
+  return first != nullptr ? engine::CountNamed(dimensions_, first->name) : 1;
+}
+
 std::string_view NamedRequestView::Value(const rules::Dimension& dimension,
                                          std::span<char> scratch) const noexcept {
-  const std::string_view given = WholeAddress(dimension, scratch);
+  return ValueAt(dimension, 0, scratch);
+}
+
+std::string_view NamedRequestView::WholeAddress(const rules::Dimension& dimension,
+                                                std::span<char> scratch) const noexcept {
+  return WholeAddressAt(dimension, 0, scratch);
+}
+
+std::string_view NamedRequestView::ValueAt(const rules::Dimension& dimension, size_t place,
+                                           std::span<char> scratch) const noexcept {
+  const std::string_view given = WholeAddressAt(dimension, place, scratch);
   if (given.data() == nullptr || dimension.kind != rules::DimensionKind::kIp) return given;
   const auto address = http::IpAddress::Parse(given);
   return address ? http::KeyText(*address, ipv6_prefix_, RoomForIp(scratch)) : given;
 }
 
-std::string_view NamedRequestView::WholeAddress(const rules::Dimension& dimension,
-                                                std::span<char> scratch) const noexcept {
-  const auto found =
-      std::find_if(dimensions_.begin(), dimensions_.end(), [&](const DimensionValue& given) {
-        return given.name == dimension.name || rules::NamesSource(dimension, given.name);
-      });
-  if (found == dimensions_.end()) return {};
+std::string_view NamedRequestView::WholeAddressAt(const rules::Dimension& dimension, size_t place,
+                                                  std::span<char> scratch) const noexcept {
+  const DimensionValue* found = Find(dimension);
+  if (found != nullptr && place > 0) found = engine::FindNamed(dimensions_, found->name, place);
+  if (found == nullptr) return {};
   if (dimension.kind == rules::DimensionKind::kIp) {
     if (const auto address = ParseIpDimension(found->value)) {
       return address->Format(RoomForIp(scratch));

@@ -20,6 +20,7 @@
 
 #include "base/bounds.h"
 #include "engine/engine.h"
+#include "engine/given_values.h"
 #include "http/client_address.h"
 #include "http/ip_address.h"
 #include "http/path.h"
@@ -116,16 +117,27 @@ class NamedRequestView final : public engine::RequestView {
  public:
   // `dimensions` must outlive the view.  A dimension is found by the name that rules
   // use ("tenant"), or by its source ("header:x-tenant-id", "ip").  Addresses are
-  // cut to `ipv6_prefix` bits as those of connections are.
+  // cut to `ipv6_prefix` bits as those of connections are.  A name that stands several
+  // times is a list.
   NamedRequestView(std::span<const DimensionValue> dimensions, int ipv6_prefix) noexcept
-      : dimensions_(dimensions), ipv6_prefix_(ipv6_prefix) {}
+      : dimensions_(dimensions), ipv6_prefix_(ipv6_prefix) {
+    lists = engine::MayRepeatNames(dimensions);
+  }
 
   [[nodiscard]] std::string_view Value(const rules::Dimension& dimension,
                                        std::span<char> scratch) const noexcept override;
   [[nodiscard]] std::string_view WholeAddress(const rules::Dimension& dimension,
                                               std::span<char> scratch) const noexcept override;
+  [[nodiscard]] size_t ValueCount(const rules::Dimension& dimension) const noexcept override;
+  [[nodiscard]] std::string_view ValueAt(const rules::Dimension& dimension, size_t place,
+                                         std::span<char> scratch) const noexcept override;
+  [[nodiscard]] std::string_view WholeAddressAt(const rules::Dimension& dimension, size_t place,
+                                                std::span<char> scratch) const noexcept override;
 
  private:
+  // The first value of the dimension; null: it has none.
+  [[nodiscard]] const DimensionValue* Find(const rules::Dimension& dimension) const noexcept;
+
   std::span<const DimensionValue> dimensions_;
   int ipv6_prefix_;
 };

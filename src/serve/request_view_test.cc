@@ -177,6 +177,28 @@ TEST(RequestViewTest, NamedDimensionsAreFoundByNameOrSource) {
   EXPECT_EQ(view.Value(Of(DimensionKind::kIp, "", "ip"), scratch), "2001:db8::/64");
   EXPECT_EQ(view.Value(Of(DimensionKind::kParam, "sku", "param:sku"), scratch), "7");
   EXPECT_EQ(view.Value(Of(DimensionKind::kNamed, "", "other"), scratch).data(), nullptr);
+  EXPECT_FALSE(view.lists);
+}
+
+TEST(RequestViewTest, ANamedDimensionThatStandsSeveralTimesIsAList) {
+  const DimensionValue given[] = {{"query:sku", "7"},           {"ip", "2001:db8::1"},
+                                  {"query:sku", "8"},           {"user", "u1"},
+                                  {"ip", "[2001:db8:1::2]:80"}, {"param:sku", "9"}};
+  const NamedRequestView view(given, 64);
+  const auto sku = Of(DimensionKind::kParam, "sku", "param:sku");
+  const auto ip = Of(DimensionKind::kIp, "", "ip");
+  char scratch[128];
+
+  EXPECT_TRUE(view.lists);
+  ASSERT_EQ(view.ValueCount(sku), 2u) << "of the name that was found first";
+  EXPECT_EQ(view.Value(sku, scratch), "7");
+  EXPECT_EQ(view.ValueAt(sku, 0, scratch), "7");
+  EXPECT_EQ(view.ValueAt(sku, 1, scratch), "8");
+  ASSERT_EQ(view.ValueCount(ip), 2u);
+  EXPECT_EQ(view.ValueAt(ip, 1, scratch), "2001:db8:1::/64");
+  EXPECT_EQ(view.WholeAddressAt(ip, 1, scratch), "2001:db8:1::2");
+  EXPECT_EQ(view.ValueCount(Of(DimensionKind::kNamed, "", "user")), 1u);
+  EXPECT_EQ(view.ValueCount(Of(DimensionKind::kNamed, "", "other")), 1u);
 }
 
 }  // namespace

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A request to the engine whose dimensions are a list.
+// A request to the engine whose dimensions are a list; a name that stands several times in
+// it has several values.
 #pragma once
 
+#include <algorithm>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -20,6 +23,8 @@ class FakeRequest final : public engine::RequestView {
       : values_(std::move(values)) {
     resource = of;
     cost = units;
+    for (const auto& [name, value] : values_)
+      lists = lists || CountOf(name) > 1;
   }
   std::string_view Value(const rules::Dimension& dimension,
                          std::span<char> /*scratch*/) const noexcept override {
@@ -28,8 +33,23 @@ class FakeRequest final : public engine::RequestView {
     }
     return {};
   }
+  [[nodiscard]] size_t ValueCount(const rules::Dimension& dimension) const noexcept override {
+    return CountOf(dimension.name);
+  }
+  [[nodiscard]] std::string_view ValueAt(const rules::Dimension& dimension, size_t place,
+                                         std::span<char> /*scratch*/) const noexcept override {
+    for (const auto& [name, value] : values_) {
+      if (name == dimension.name && place-- == 0) return value;
+    }
+    return {};
+  }
 
  private:
+  [[nodiscard]] size_t CountOf(std::string_view wanted) const noexcept {
+    return static_cast<size_t>(std::count_if(values_.begin(), values_.end(),
+                                             [&](const auto& one) { return one.first == wanted; }));
+  }
+
   Values values_;
 };
 
