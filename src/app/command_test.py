@@ -291,6 +291,15 @@ class ExplainTest(harness.Case):
         self.assertIsNone(explained["retry_after_ms"])
         self.assertEqual(explained["rules"][0]["key"], "user=u42")
 
+    def test_a_dimension_that_is_given_again_is_a_list(self):
+        flags = ("explain", "--limit", "10/s per param:sku", "--path", "/", "--output", "json",
+                 "--dim", "param:sku=A", "--dim", "param:sku=B", "--dim", "param:sku=A")
+        [rule] = json.loads(run_once(*flags, "--cost", "5")[1])["rules"]
+        self.assertEqual(rule["key"], "param:sku=A, param:sku=B, param:sku=A")
+        self.assertEqual(rule["verdict"], "allow")
+        [rule] = json.loads(run_once(*flags, "--cost", "6")[1])["rules"]
+        self.assertEqual(rule["verdict"], "refuse")
+
     def test_says_why_a_rule_is_not_met(self):
         path = self.write("rules.yaml", (
             "rules:\n"

@@ -38,7 +38,9 @@ namespace {
 class ExplainedRequest final : public engine::RequestView {
  public:
   ExplainedRequest(const serve::NamedRequestView& named, const engine::RequestView* http)
-      : named_(named), http_(http) {}
+      : named_(named), http_(http) {
+    lists = named.lists;
+  }
 
   [[nodiscard]] std::string_view Value(const rules::Dimension& dimension,
                                        std::span<char> scratch) const noexcept override {
@@ -51,6 +53,20 @@ class ExplainedRequest final : public engine::RequestView {
     const std::string_view value = named_.WholeAddress(dimension, scratch);
     return value.data() == nullptr && http_ != nullptr ? http_->WholeAddress(dimension, scratch)
                                                        : value;
+  }
+
+  // A dimension with several values was named.
+  [[nodiscard]] size_t ValueCount(const rules::Dimension& dimension) const noexcept override {
+    return named_.ValueCount(dimension);
+  }
+  [[nodiscard]] std::string_view ValueAt(const rules::Dimension& dimension, size_t place,
+                                         std::span<char> scratch) const noexcept override {
+    return place > 0 ? named_.ValueAt(dimension, place, scratch) : Value(dimension, scratch);
+  }
+  [[nodiscard]] std::string_view WholeAddressAt(const rules::Dimension& dimension, size_t place,
+                                                std::span<char> scratch) const noexcept override {
+    return place > 0 ? named_.WholeAddressAt(dimension, place, scratch)
+                     : WholeAddress(dimension, scratch);
   }
 
  private:

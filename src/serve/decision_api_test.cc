@@ -119,6 +119,27 @@ TEST(DecisionApiTest, DimensionsMakeTheKey) {
   EXPECT_THAT(check("b"), StartsWith(R"({"allowed":true)"));
 }
 
+TEST(DecisionApiTest, EachValueOfAListHasAKey) {
+  Rule rule = Limit("per-sku", 2, seconds(60));
+  rule.by = {"param:sku"};
+  Rule access;
+  access.name = "lists";
+  access.kind = RuleKind::kAccess;
+  access.deny = {{"ip", {"2001:db8::5"}}};
+  Api api({rule, access});
+  const auto check = [&](const std::string& dimensions) {
+    return api.client().Post("/v1/check", R"({"resource":"x","dimensions":{)" + dimensions + "}}");
+  };
+
+  EXPECT_THAT(check(R"("param:sku":["A","B"])"), HasSubstr(R"({"allowed":true)"));
+  EXPECT_THAT(check(R"("query:sku":["A"])"), HasSubstr(R"({"allowed":true)"));
+  EXPECT_THAT(check(R"("param:sku":["B","A"])"), HasSubstr(R"({"allowed":false)"));
+  EXPECT_THAT(check(R"("param:sku":"B")"), HasSubstr(R"("limit":2,"remaining":0)"));
+  EXPECT_THAT(check(R"("ip":["2001:db8::4","2001:db8::6"])"), HasSubstr(R"({"allowed":true)"));
+  EXPECT_THAT(check(R"("ip":["2001:db8::4","2001:db8::5"])"), HasSubstr(R"("rule":"lists")"));
+  EXPECT_THAT(check(R"("ip":["2001:db8::4","here"])"), HasSubstr("the value is no IP address"));
+}
+
 // Rules out an address that is listed and passes, because clients are grouped by /64.
 TEST(DecisionApiTest, AccessListsSeeTheWholeAddress) {
   Rule access;

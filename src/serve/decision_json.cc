@@ -72,7 +72,33 @@ Result<bool> ReadBool(const text::Member& member) {
   return Expected(member, "true or false");
 }
 
-// A map of names to strings or numbers; null stands for "has none".
+// The values of one dimension: a string or a number, or a list of them; null stands for
+// "has none", and so does a list of none.
+Result<void> ReadValues(const text::Member& dimension, Question& question) {
+  constexpr std::string_view kAllowed = "a string or a number";
+  const Node& value = dimension.value;
+  if (value.IsNull()) return {};
+  if (value.IsScalar()) {
+    question.dimensions.emplace_back(dimension.key, value.scalar);
+    return {};
+  }
+  if (!value.IsSequence())
+    return Expected(dimension, std::string(kAllowed) + ", or a list of them");
+  if (value.items.size() > base::kGivenValuesMax) {
+    return At(value.at, dimension.key + ": " + std::to_string(value.items.size()) +
+                            " values; allowed are " + std::to_string(base::kGivenValuesMax));
+  }
+  for (const Node& item : value.items) {
+    if (!item.IsScalar() || item.IsNull()) {
+      return At(item.at, dimension.key + ": " + text::Describe(item) + " in a list; expected " +
+                             std::string(kAllowed));
+    }
+    question.dimensions.emplace_back(dimension.key, item.scalar);
+  }
+  return {};
+}
+
+// A map of names to values.
 Result<void> ReadDimensions(const text::Member& member, Question& question) {
   if (!member.value.IsMap()) return Expected(member, "an object of names and values");
   if (member.value.members.size() > base::kGivenDimensionsMax) {
@@ -81,9 +107,7 @@ Result<void> ReadDimensions(const text::Member& member, Question& question) {
                                    std::to_string(base::kGivenDimensionsMax));
   }
   for (const text::Member& dimension : member.value.members) {
-    if (dimension.value.IsNull()) continue;
-    if (!dimension.value.IsScalar()) return Expected(dimension, "a string or a number");
-    question.dimensions.emplace_back(dimension.key, dimension.value.scalar);
+    FG_RETURN_IF_ERROR(ReadValues(dimension, question));
   }
   return {};
 }

@@ -2,7 +2,7 @@
 //
 // The decision API's JSON: questions read, answers written.
 //
-//   {"resource":"order:create","dimensions":{"user":"u42"},"cost":1}
+//   {"resource":"order:create","dimensions":{"user":"u42","param:sku":["1001","1002"]},"cost":1}
 //   {"allowed":true,"verdict":"allow","reason":"none","rule":"per-user","degraded":false,
 //    "limit":100,"remaining":99,"reset_after_ms":10,"retry_after_ms":0,"wait_ms":0}
 #pragma once
@@ -25,8 +25,8 @@ namespace flowguard::serve {
 struct Question {
   std::string resource;
   std::string method;
-  std::string path;  // as given; not normalised
-  std::vector<std::pair<std::string, std::string>> dimensions;
+  std::string path;                                             // as given; not normalised
+  std::vector<std::pair<std::string, std::string>> dimensions;  // each value of a list
   int64_t cost = 0;
   bool priority = false;
   bool peek = false;                                 // /v1/check only

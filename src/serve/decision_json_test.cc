@@ -2,6 +2,8 @@
 #include "serve/decision_json.h"
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -54,7 +56,7 @@ TEST(DecisionJsonTest, EachFaultSaysWhereWhatAndWhatIsAllowed) {
   EXPECT_THAT(CheckError(R"({"path":"p"})"), HasSubstr("begins with"));
   EXPECT_THAT(CheckError(R"({"resource":"r","dimensions":[]})"), HasSubstr("expected an object"));
   EXPECT_THAT(CheckError(R"({"resource":"r","dimensions":{"u":{}}})"),
-              HasSubstr("u: a map; expected a string or a number"));
+              HasSubstr("u: a map; expected a string or a number, or a list of them"));
   EXPECT_THAT(CheckError(R"({"resource":"r","peek":1})"), HasSubstr("expected true or false"));
 }
 
@@ -80,6 +82,33 @@ TEST(DecisionJsonTest, TooManyDimensionsAreRefused) {
   }
 
   EXPECT_THAT(CheckError(body + "}}"), HasSubstr("65 of them; allowed are 64"));
+}
+
+TEST(DecisionJsonTest, AListIsEachOfItsValues) {
+  const auto question =
+      ReadQuestion(R"({"resource":"r","dimensions":{"a":["x",7,"x"],"b":[],"c":["y"],"d":"z"}})",
+                   QuestionKind::kCheck);
+
+  ASSERT_TRUE(question.ok()) << question.error().message;
+  using Values = std::vector<std::pair<std::string, std::string>>;
+  EXPECT_EQ(question->dimensions,
+            (Values{{"a", "x"}, {"a", "7"}, {"a", "x"}, {"c", "y"}, {"d", "z"}}));
+}
+
+TEST(DecisionJsonTest, AFaultInAListSaysWhereWhatAndWhatIsAllowed) {
+  const auto list = [](const std::string& items) {
+    return "{\"resource\":\"r\",\"dimensions\":{\n\"u\":[" + items + "]}}";
+  };
+  for (const auto& [item, found] :
+       {std::pair("[]", "a list"), {"{}", "a map"}, {"null", "nothing"}})
+    EXPECT_EQ(
+        CheckError(list("\"a\", " + std::string(item))),
+        "request:2:11: u: " + std::string(found) + " in a list; expected a string or a number");
+  std::string items = "\"v\"";
+  for (int i = 1; i < 32; ++i)
+    items += ",\"v\"";
+  EXPECT_EQ(CheckError(list(items)), "");
+  EXPECT_EQ(CheckError(list(items + ",1")), "request:2:5: u: 33 values; allowed are 32");
 }
 
 TEST(DecisionJsonTest, AnExitIsReadWithItsOutcomeAndCost) {
