@@ -135,6 +135,14 @@ FakeRequest WithValue(std::string value) {
   return FakeRequest("r", {{"arg0", std::move(value)}});
 }
 
+// The argument is a list.
+FakeRequest WithValues(const std::vector<std::string>& values) {
+  FakeRequest::Values given;
+  for (const std::string& value : values)
+    given.emplace_back("arg0", value);
+  return FakeRequest("r", std::move(given));
+}
+
 class ParamVectors : public VectorTest<GreedyVector> {};
 
 TEST_P(ParamVectors, PassInEachInstant) {
@@ -188,6 +196,23 @@ TEST_P(SentinelRules, V61BatchesOfOneValue) {
   EXPECT_EQ(Batches({6, 3, 3, 2}, WithValue("A")), "BPBP");
 }
 
+// The difference in both countings: Sentinel asks one value after the other, and B's unit
+// stays taken: it has 4 left then.
+TEST_P(SentinelRules, V62AListTakesAllOrNothing) {
+  BringParam(R"("count":5)");
+  EXPECT_EQ(Batches({1, 1, 1, 1, 1, 1}, WithValue("A")), "PPPPPB");
+  EXPECT_EQ(Batches({1}, WithValues({"B", "A", "C"})), "B");
+  EXPECT_EQ(Batches({5, 1}, WithValue("B")), "PB");
+  EXPECT_EQ(Batches({5, 1}, WithValue("C")), "PB");
+}
+
+TEST_P(SentinelRules, EachElementOfAListIsAValue) {
+  BringParam(R"("count":5)");
+  EXPECT_EQ(Batches({2}, WithValues({"B", "C"})), "P");
+  EXPECT_EQ(Batches({3, 1}, WithValue("B")), "PB");
+  EXPECT_EQ(Batches({3, 1}, WithValue("C")), "PB");
+}
+
 // The difference in both countings: after 4,000 other values Sentinel has forgotten the hot
 // one.
 TEST_P(SentinelRules, V63OtherValuesDoNotMakeAHotOneFree) {
@@ -212,20 +237,25 @@ TEST_P(SentinelRules, V66AQueueWithoutTimePassesOne) {
 TEST_P(SentinelRules, V69CallsInProgressOfAValueEndAsTheyBegan) {
   BringParam(R"("grade":0,"count":2)");
   std::deque<engine::Attempt> calls;
-  const auto enters = [&](const std::string& value) {
+  const auto enters = [&](const std::vector<std::string>& values) {
     engine::Attempt& call = calls.emplace_back();
-    Enter(call, WithValue(value));
+    Enter(call, WithValues(values));
     const bool entered = call.entered();
     if (!entered) calls.pop_back();
     return entered;
   };
   for (int round = 0; round < 3; ++round) {
-    EXPECT_TRUE(enters("A"));
-    EXPECT_TRUE(enters("A"));
-    EXPECT_FALSE(enters("A"));
-    EXPECT_TRUE(enters("B"));
+    EXPECT_TRUE(enters({"A"}));
+    EXPECT_TRUE(enters({"A", "C"}));
+    EXPECT_FALSE(enters({"A"}));
+    EXPECT_FALSE(enters({"B", "C", "A"})) << "and leaves B and C as they were";
+    EXPECT_TRUE(enters({"B", "C"}));
+    EXPECT_TRUE(enters({"B"}));
+    EXPECT_FALSE(enters({"D", "C"}));
+    EXPECT_EQ(CountersOf(rule_).inflight, 6);
     for (engine::Attempt& call : calls)
       Settle(call);
+    EXPECT_EQ(CountersOf(rule_).inflight, 0);
     calls.clear();
   }
 }
