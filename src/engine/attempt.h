@@ -44,6 +44,7 @@ struct Hold {
     kDegraded,   // nothing held: over its limit, and the request goes on marked
     kSkipped,    // nothing held: would have refused, but is in shadow
     kRate,       // units of a local cell
+    kLoanLater,  // units that are to come, which Finish takes
     kSlot,       // concurrency: released when the call ends
     kSlotLater,  // concurrency that Continue takes
     kAsked,      // a remote take without an answer yet
@@ -147,6 +148,8 @@ class Attempt {
   uint8_t remote_count_ = 0;
   uint8_t due_count_ = 0;
   bool breakers_ = false;      // some holds are of breakers
+  bool priority_ = false;      // it may borrow, and waits
+  bool loans_ = false;         // some holds are to borrow
   bool unmatched_ = false;     // no rule met the request
   bool inside_ = false;        // counted by system rules among the calls in progress
   bool inside_later_ = false;  // Continue does that

@@ -97,6 +97,46 @@ TEST_F(BorrowingTest, ALaterRuleRefusesItAndTheLoanGoesBack) {
   EXPECT_EQ(PassNow(), 10);
 }
 
+// A loan takes what is there too, which others would miss until it is due.
+TEST_F(BorrowingTest, WhoIsRefusedLeavesWhatIsThereToOthers) {
+  for (const Algorithm algorithm : {Algorithm::kTokenBucket, Algorithm::kSlidingLog,
+                                    Algorithm::kSlidingBuckets, Algorithm::kLeapArray}) {
+    Build({Lender(algorithm), LimitRule("later", 6, minutes(1), Algorithm::kSlidingLog)});
+    Spend(6);
+    FakeRequest large = Prioritised();
+    large.cost = 10;
+    for (int i = 0; i < 100; ++i)
+      EXPECT_FALSE(Check(large).allowed());
+    Load({Lender(algorithm)});
+    EXPECT_EQ(PassNow(), 4) << static_cast<int>(algorithm);
+  }
+}
+
+// Whoever waits less than others may is told of the later time.
+TEST_F(BorrowingTest, ARefusalTellsWhenTheCallerCanCome) {
+  for (const Algorithm algorithm : {Algorithm::kTokenBucket, Algorithm::kSlidingLog,
+                                    Algorithm::kSlidingBuckets, Algorithm::kLeapArray}) {
+    for (const auto wait_max :
+         {milliseconds(0), milliseconds(20), milliseconds(200), milliseconds(600)}) {
+      SCOPED_TRACE("algorithm " + std::to_string(static_cast<int>(algorithm)) + " waits " +
+                   std::to_string(wait_max.count()));
+      Build({Lender(algorithm)});
+      now_ = Instant(hours(24 * 8)) + milliseconds(10);
+      FakeRequest request = Prioritised();
+      request.cost = 10;
+      request.wait_max = wait_max;
+      EXPECT_TRUE(Check(request).allowed());
+      const Decision refused = Check(request);
+      ASSERT_FALSE(refused.allowed());
+      EXPECT_EQ(Peek(request).retry_after, refused.retry_after);
+      now_ += refused.retry_after - Duration(1);
+      EXPECT_FALSE(Check(request).allowed());
+      now_ += Duration(1);
+      EXPECT_TRUE(Check(request).allowed());
+    }
+  }
+}
+
 TEST_F(BorrowingTest, OfTwoLendersTheLongerWaitCounts) {
   Rule other = LimitRule("other", 20, seconds(2), Algorithm::kSlidingLog);
   other.borrow = seconds(2);

@@ -9,6 +9,7 @@
 #include <memory>
 #include <new>
 
+#include "flowguard/decision.h"
 #include "flowguard/result.h"
 #include "flowguard/time.h"
 
@@ -40,6 +41,15 @@ struct CellAnswer {
   limit::Numbers numbers;
   bool full = false;  // no room: nothing was taken
 };
+
+// Why a request is refused that got this answer: `usual`, unless there is no room, or the cost
+// can never be had.
+[[nodiscard]] inline Reason ReasonOf(const CellAnswer& answer, Reason usual) noexcept {
+  if (answer.full) return Reason::kOverload;
+  // A cost that can never be had; a limit of 0 is a limit all the same.
+  const bool never = answer.numbers.retry_after == kNever && answer.numbers.limit > 0;
+  return never ? Reason::kInvalidCost : usual;
+}
 
 // Threads: all methods but Create from any thread.  No lock for one-word states.
 class Cells {

@@ -12,7 +12,7 @@
 //   any time: Cancel (gives back) · admitted: Settle (exactly once)
 //
 // Order of a decision: access, system, breakers that refuse, local limits, concurrency, shared
-// limits, breakers that admit or give a probe.  All or
+// limits, loans of what is to come, breakers that admit or give a probe.  All or
 // nothing: what earlier rules took is given back when a later one refuses.
 //
 // Threads: Begin, Resume, Continue, Cancel and Settle from any thread, on

@@ -44,7 +44,7 @@ std::vector<std::string> NewCellWarnings(const Snapshot& before, const rules::Ru
     if (!StartsAnew(*found->second, rule)) continue;
     rules::FaultsAt(rules::WhereOf(rule.rule, rule.index), faults)
         .Warning("rate",
-                 "its window, buckets or borrow changed; the cells of this rule start anew");
+                 "the window, its buckets or borrow changed; the cells of this rule start anew");
   }
   return std::move(faults.warnings);
 }

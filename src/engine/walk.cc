@@ -42,13 +42,6 @@ size_t WriteRemoteKey(std::string_view key, char* out) noexcept {
   return kIdentityBytes + 1 + sizeof digest;
 }
 
-Reason ReasonOf(const CellAnswer& answer, Reason usual) noexcept {
-  if (answer.full) return Reason::kOverload;
-  // A cost that can never be had; a limit of 0 is a limit all the same.
-  const bool never = answer.numbers.retry_after == kNever && answer.numbers.limit > 0;
-  return never ? Reason::kInvalidCost : usual;
-}
-
 }  // namespace
 
 void Walk::RefuseCost() noexcept {
@@ -217,9 +210,6 @@ void Walk::LocalLimit(const LoadedRule& loaded, const Meeting& met) noexcept {
     cell.key = key.key.Hash();
   }
   cell.spec = &*spec->spec;
-  if (met.request.priority && spec->prioritised) [[unlikely]] {
-    cell.spec = &*spec->prioritised;
-  }
   cell.shapes = spec->shapes;
   Hold& hold = DraftHold(rule, spec, CostFor(rule));
   hold.key = cell.key;
@@ -236,13 +226,18 @@ void Walk::TakeRate(Hold& hold, const CellRef& cell) noexcept {
   const TakeMode mode = gone                 ? TakeMode::kExhaust
                         : rule.count_refused ? TakeMode::kTakeOrExhaust
                                              : TakeMode::kTake;
-  const CellAnswer answer =
+  CellAnswer answer =
       peeks || (gone && !counts)
           ? ground_.cells.Look(cell, now_, hold.cost, attempt_.wait_max_)
           : ground_.cells.Take(cell, now_, hold.cost, mode, attempt_.wait_max_, hold.receipt);
   if (counts) return;  // no answer
+  Hold::State taken = hold.cost > 0 ? Hold::State::kRate : Hold::State::kNone;
+  if (!answer.numbers.allowed && attempt_.priority_ && hold.spec->prioritised) [[unlikely]] {
+    answer = LookToBorrow(hold, cell);
+    taken = Hold::State::kLoanLater;
+  }
   if (answer.numbers.allowed) {
-    hold.state = hold.cost > 0 ? Hold::State::kRate : Hold::State::kNone;
+    hold.state = taken;
     Passed(hold, answer.numbers);
   } else {
     hold.receipt = {};
@@ -383,6 +378,9 @@ void Walk::Report(const LiveRule& rule, const LiveSpec* spec, const Numbers& num
 
 Step Walk::Finish() noexcept {
   attempt_.phase_ = Attempt::Phase::kIdle;
+  if (attempt_.loans_) [[unlikely]] {
+    TakeLoans();
+  }
   if (attempt_.breakers_) [[unlikely]] {
     EnterBreakers();
   }

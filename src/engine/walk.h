@@ -153,6 +153,10 @@ class Walk {
   // The place of the next hold, not counted yet.
   Hold& DraftHold(const LiveRule& rule, const LiveSpec* spec, int64_t cost) noexcept;
   void TakeRate(Hold& hold, const CellRef& cell) noexcept;
+  // Of a prioritised request that finds too little: it is lent what is to come when no other
+  // rule refuses.
+  [[gnu::noinline]] CellAnswer LookToBorrow(const Hold& hold, CellRef cell) noexcept;
+  [[gnu::noinline]] void TakeLoans() noexcept;
 
   void Passed(Hold& hold, const limit::Numbers& numbers) noexcept;
   // What the rule's refusal makes of its hold.
@@ -240,6 +244,8 @@ inline void Walk::Start(Mode mode, const RequestView& request) noexcept {
   attempt_.request_cost_ = request.cost;
   attempt_.store_time_us_ = 0;
   attempt_.wait_max_ = request.wait_max;
+  attempt_.priority_ = request.priority && request.wait_max > Duration::zero();
+  attempt_.loans_ = false;
   attempt_.wait_rule_ = nullptr;
   attempt_.breakers_ = false;
   attempt_.unmatched_ = false;

@@ -101,6 +101,7 @@ void BorrowProperty::Run(uint64_t seed) {
     ASSERT_EQ(looked.reset_after, numbers.reset_after);
     ASSERT_TRUE(priority || numbers.wait == Duration::zero());
     ASSERT_LE(numbers.wait, config.borrow);
+    ASSERT_EQ(cell.Look(now, 0, false).remaining, numbers.remaining);
     if (numbers.allowed) {
       gone.push_back({now + numbers.wait.count(), cost, cell.receipt()});
       continue;

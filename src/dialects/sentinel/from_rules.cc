@@ -298,10 +298,10 @@ class Converter {
       return true;
     }
     NoteAlgorithm(at, rule, report_);
-    if (rule.borrow == Duration{}) {
+    if (rule.borrow == Duration{} && rule.rate.limit > 0) {
       report_.NoteOfMany(at, "borrow", "lends prioritised calls what comes in half a second",
                          "lends nothing unless told to");
-    } else if (rule.borrow != kOccupyTimeout) {
+    } else if (rule.borrow > Duration{} && rule.borrow != kOccupyTimeout) {
       report_.Note(at, "borrow", "lends prioritised calls what comes in half a second",
                    "lends for another time");
     }

@@ -169,6 +169,22 @@ TEST(FromRulesTest, WhatCountsAsSentinelDoesIsNotTold) {
   EXPECT_NE(Told(FromRules(set).differences, "breaker.errors.ratio"), "");
 }
 
+TEST(FromRulesTest, WhatIsLentForAnotherTimeOrNotAtAllIsTold) {
+  Rule rule = Limit("a", 10);
+  EXPECT_NE(Told(Back(rule).differences, "borrow"), "");
+  rule.borrow = milliseconds(200);
+  EXPECT_EQ(Told(Back(rule).differences, "borrow"),
+            "lends prioritised calls what comes in half a second; lends for another time");
+  rule.borrow = milliseconds(500);
+  EXPECT_EQ(Told(Back(rule).differences, "borrow"), "");
+  Rule param = Limit("a", 10, Algorithm::kTokenBucket);
+  param.by = {"arg0"};
+  EXPECT_EQ(Told(Back(param).differences, "borrow"), "");
+  param.borrow = milliseconds(500);
+  EXPECT_EQ(Told(Back(param).differences, "borrow"),
+            "lends nothing by value; lends prioritised calls");
+}
+
 TEST(FromRulesTest, ATokenBucketIsTold) {
   Rule rule = Limit("r", 10, Algorithm::kTokenBucket);
   rule.burst = 20;

@@ -192,11 +192,22 @@ TEST(ToRulesTest, TheNamesOfOtherFilesCountForOther) {
   EXPECT_EQ(made.rules.rules[0].on.except, (std::vector<ValuesOf>{{"origin", {"app1"}}}));
 }
 
+TEST(ToRulesTest, RulesThatRefuseAtOnceLendHalfASecond) {
+  EXPECT_EQ(FlowOf(R"("count":5)").borrow, milliseconds(500));
+  EXPECT_EQ(FlowOf(R"("count":5000)").borrow, milliseconds(500));
+  EXPECT_EQ(FlowOf(R"("count":5,"strategy":2,"refResource":"web")").borrow, milliseconds(500));
+  for (const char* behavior : {"1", "2", "3"}) {
+    EXPECT_EQ(FlowOf(R"("count":5,"controlBehavior":)" + std::string(behavior)).borrow, Duration{});
+  }
+  EXPECT_EQ(FlowOf(R"("count":5,"grade":0)").borrow, Duration{});
+}
+
 TEST(ToRulesTest, RelateCountsTheOtherResource) {
   const ToRulesResult made =
       Convert(Kind::kFlow, OnR(R"("count":5,"strategy":1,"refResource":"pay")"));
   EXPECT_EQ(OnlyRule(made).relate_to, "pay");
   EXPECT_EQ(OnlyRule(made).name, "flow/r/relate/pay");
+  EXPECT_EQ(OnlyRule(made).borrow, Duration{}) << "its calls take nothing of what is counted";
   EXPECT_EQ(Told(made.differences, "refResource"), "");
   const Rule none = FlowOf(R"("count":0,"strategy":1,"refResource":"pay")");
   EXPECT_TRUE(none.relate_to.empty()) << "a limit of 0 counts nothing";
