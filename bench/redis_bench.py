@@ -17,6 +17,7 @@ from gateway_bench import BUILD, REPO, Server, check, free_port, interleave, loa
 
 KEYS = 10_000
 GATEWAY_RATE = 20_000
+GATEWAY_LOW_RATE = 5_000  # that slow machines hold too
 GATEWAY_KEYS = 10_000
 FLEXIBLE = REPO / "bench" / "peers" / "rate-limiter-flexible"
 
@@ -229,26 +230,33 @@ def gateway(redis_port, directory, options, report):
     ours = Server([BUILD / "flowguard", "run", "--config", directory / "flowguard.yaml"], 1,
                   [ports["gateway"], ports["admin"]])
 
-    def case(path):
+    def case(path, rate):
         def run():
             result = load(ports["gateway"], path, options.seconds, core=0, keys=GATEWAY_KEYS,
-                          rate=GATEWAY_RATE)
+                          rate=rate)
             check(result, {"200"}, path)
             return result["p99_us"]
         return run
 
-    for path in ("/local/x", "/shared/x"):
-        load(ports["gateway"], path, 1, core=0, keys=GATEWAY_KEYS, rate=GATEWAY_RATE)
-    p99 = interleave({"local p99": case("/local/x"), "shared p99": case("/shared/x")},
-                     max(7, options.rounds), report, "us")
-    added = p99["shared p99"] - p99["local p99"]
+    def added(rate):
+        names = [f"{place} p99 at {rate}/s" for place in ("local", "shared")]
+        for path in ("/local/x", "/shared/x"):
+            load(ports["gateway"], path, 1, core=0, keys=GATEWAY_KEYS, rate=rate)
+        p99 = interleave({names[0]: case("/local/x", rate), names[1]: case("/shared/x", rate)},
+                         max(7, options.rounds), report, "us")
+        local, shared = (p99[name] for name in names)
+        report.note(f"gateway, open loop at {rate}/s: p99 local {local:.0f} us, "
+                    f"shared {shared:.0f} us, {shared - local:+.0f} us added")
+        return shared - local
+
+    at_low_rate, at_rate = added(GATEWAY_LOW_RATE), added(GATEWAY_RATE)
     asked, failed = takes(ports["admin"], "granted"), takes(ports["admin"], "failed")
     ours.stop()
     upstream.stop()
-    report.target("redis-gateway-20000-a-second-p99-added-under-1-ms", 1000 / max(added, 1.0), 1.0)
-    report.note(f"gateway, open loop at {GATEWAY_RATE}/s: p99 local {p99['local p99']:.0f} us, "
-                f"shared {p99['shared p99']:.0f} us, {added:+.0f} us added; {asked:.0f} takes "
-                f"granted by Redis, {failed:.0f} failed")
+    for rate, us in ((GATEWAY_LOW_RATE, at_low_rate), (GATEWAY_RATE, at_rate)):
+        report.target(f"redis-gateway-{rate}-a-second-p99-added-under-1-ms",
+                      1000 / max(us, 1.0), 1.0)
+    report.note(f"gateway: {asked:.0f} takes granted by Redis, {failed:.0f} failed")
 
 
 def run(report, options):

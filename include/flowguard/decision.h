@@ -27,7 +27,7 @@ namespace flowguard {
 //
 // One request has room for 32 keys under all of its rules together, each rule having one
 // for itself, and for 8 of shared rules: a request whose lists need more is refused with
-// kOverload.
+// kOverload, or by a rule in shadow or that degrades let go on as over its limit.
 struct DimensionValue {
   std::string_view name;
   std::string_view value;

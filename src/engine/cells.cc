@@ -49,12 +49,12 @@ Numbers TakeUpTo(const AnySpec& spec, State&& state, Instant now, int64_t cost,
 }
 
 template <typename State>
-Numbers LongWait(const AnySpec& spec, State&& state, Instant now, Duration wait,
+Numbers LongWait(const AnySpec& spec, State&& state, Instant now, int64_t cost, Duration wait,
                  Duration wait_max) noexcept {
   Numbers numbers = spec.Look(state, now, 0);
   numbers.allowed = false;
   numbers.wait = Duration::zero();
-  numbers.retry_after = wait - wait_max;
+  numbers.retry_after = spec.RetryAfterWait(cost, wait, wait_max);
   return numbers;
 }
 
@@ -64,8 +64,8 @@ template <typename State>
 Duration RetryAfter(const AnySpec& spec, State&& state, Instant now, int64_t cost,
                     Duration wait_max) noexcept {
   Numbers next = spec.Look(state, now, cost);
-  if (next.allowed) return next.wait - wait_max;
-  DelayRetry(spec, wait_max, next);
+  if (next.allowed) return spec.RetryAfterWait(cost, next.wait, wait_max);
+  spec.DelayRetry(cost, wait_max, next);
   return next.retry_after;
 }
 
@@ -79,9 +79,9 @@ Numbers DecideWord(const AnySpec& spec, int64_t& word, Instant now, int64_t cost
   if (numbers.allowed && numbers.wait > wait_max) [[unlikely]] {
     word = before;
     receipt = {};
-    numbers = RefuseLongWait(spec, word, now, numbers.wait, wait_max);
+    numbers = RefuseLongWait(spec, word, now, cost, numbers.wait, wait_max);
   } else if (!numbers.allowed) {
-    DelayRetry(spec, wait_max, numbers);
+    spec.DelayRetry(cost, wait_max, numbers);
   }
   if (numbers.allowed || mode == TakeMode::kTake) return numbers;
   numbers = TakeUpTo(spec, word, now, cost, receipt);
@@ -95,10 +95,10 @@ Numbers DecideState(const AnySpec& spec, std::span<uint64_t> state, Instant now,
   Numbers numbers;
   if (spec.state_waits()) numbers = spec.Look(state, now, cost);
   if (numbers.allowed && numbers.wait > wait_max) {
-    numbers = LongWait(spec, state, now, numbers.wait, wait_max);
+    numbers = LongWait(spec, state, now, cost, numbers.wait, wait_max);
   } else {
     numbers = spec.Decide(state, now, cost, receipt);
-    if (!numbers.allowed) DelayRetry(spec, wait_max, numbers);
+    if (!numbers.allowed) spec.DelayRetry(cost, wait_max, numbers);
   }
   if (numbers.allowed || mode == TakeMode::kTake) return numbers;
   numbers = TakeUpTo(spec, state, now, cost, receipt);
@@ -168,14 +168,9 @@ Instant KeepInside(uint64_t in_use) noexcept {
 
 }  // namespace
 
-void DelayRetry(const AnySpec& spec, Duration wait_max, Numbers& numbers) noexcept {
-  if (numbers.retry_after == kNever || wait_max >= spec.longest_wait()) return;
-  numbers.retry_after += spec.longest_wait() - wait_max;
-}
-
-Numbers RefuseLongWait(const AnySpec& spec, int64_t word, Instant now, Duration wait,
+Numbers RefuseLongWait(const AnySpec& spec, int64_t word, Instant now, int64_t cost, Duration wait,
                        Duration wait_max) noexcept {
-  return LongWait(spec, word, now, wait, wait_max);
+  return LongWait(spec, word, now, cost, wait, wait_max);
 }
 
 Result<std::unique_ptr<Cells>> Cells::Create(size_t cell_capacity, size_t state_bytes) {
@@ -255,9 +250,9 @@ CellAnswer Cells::Look(const CellRef& cell, Instant now, int64_t cost, Duration 
   if (!cell.spec->one_word()) {
     auto look = [&](std::span<uint64_t> state) {
       Numbers numbers = cell.spec->Look(state, now, cost);
-      if (!numbers.allowed) DelayRetry(*cell.spec, wait_max, numbers);
+      if (!numbers.allowed) cell.spec->DelayRetry(cost, wait_max, numbers);
       if (!numbers.allowed || numbers.wait <= wait_max) return numbers;
-      return LongWait(*cell.spec, state, now, numbers.wait, wait_max);
+      return LongWait(*cell.spec, state, now, cost, numbers.wait, wait_max);
     };
     return OnState(cell, now, look);
   }
@@ -265,9 +260,9 @@ CellAnswer Cells::Look(const CellRef& cell, Instant now, int64_t cost, Duration 
                                               : table_->Read(cell.key, now);
   Numbers numbers = cell.spec->Look(word, now, cost);
   if (numbers.allowed && numbers.wait > wait_max) {
-    numbers = RefuseLongWait(*cell.spec, word, now, numbers.wait, wait_max);
+    numbers = RefuseLongWait(*cell.spec, word, now, cost, numbers.wait, wait_max);
   } else if (!numbers.allowed) {
-    DelayRetry(*cell.spec, wait_max, numbers);
+    cell.spec->DelayRetry(cost, wait_max, numbers);
   }
   return {.numbers = numbers};
 }

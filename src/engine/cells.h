@@ -98,13 +98,10 @@ class Cells {
   std::unique_ptr<store::StateMap> states_;
 };
 
-// A refusal tells when the cost can be booked; a caller that waits for less than others may
-// is to come as much later.
-void DelayRetry(const limit::AnySpec& spec, Duration wait_max, limit::Numbers& numbers) noexcept;
-
 // The answer to a take that would need `wait`, more than its caller waits.
 [[nodiscard]] limit::Numbers RefuseLongWait(const limit::AnySpec& spec, int64_t word, Instant now,
-                                            Duration wait, Duration wait_max) noexcept;
+                                            int64_t cost, Duration wait,
+                                            Duration wait_max) noexcept;
 
 inline CellAnswer Cells::TakeTokens(const CellRef& cell, Instant now, int64_t cost,
                                     Duration wait_max, limit::Receipt& receipt) noexcept {
@@ -116,9 +113,9 @@ inline CellAnswer Cells::TakeTokens(const CellRef& cell, Instant now, int64_t co
     if (answer.numbers.wait > wait_max) [[unlikely]] {
       word = before;
       receipt = {};
-      answer.numbers = RefuseLongWait(*cell.spec, word, now, answer.numbers.wait, wait_max);
+      answer.numbers = RefuseLongWait(*cell.spec, word, now, cost, answer.numbers.wait, wait_max);
     } else if (!answer.numbers.allowed) [[unlikely]] {
-      DelayRetry(*cell.spec, wait_max, answer.numbers);
+      cell.spec->DelayRetry(cost, wait_max, answer.numbers);
     }
     return word != before;
   });

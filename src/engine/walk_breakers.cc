@@ -3,6 +3,7 @@
 // Breaker rules on a walk.  A breaker is asked twice: first whether it refuses, before
 // anything is taken; and when all other rules let the request go, those of a store too, it
 // admits the call or gives it a probe.  So no probe is held by a request that does not go.
+#include <algorithm>
 #include <new>
 
 #include "engine/walk.h"
@@ -22,7 +23,12 @@ void Walk::Breaks(const LoadedRule& loaded, const Meeting& met) noexcept {
 void Walk::AskBreakerOf(const LoadedRule& loaded, const base::Hash128& key) noexcept {
   BreakerTable& table = *loaded.breakers;
   breaker::Breaker* const breaker = peek() ? table.Find(key) : &table.Of(key);
-  if (breaker != nullptr) AskBreaker(loaded, *breaker);  // null: never met yet, and closed
+  if (breaker == nullptr) return;  // never met yet, and closed
+  // Values of a list may be all one breaker's, where there are too many for each to have one.
+  const auto has_it = [&](const Hold& hold) {
+    return hold.rule == loaded.live && hold.breaker == breaker;
+  };
+  if (std::ranges::none_of(holds(), has_it)) AskBreaker(loaded, *breaker);
 }
 
 void Walk::AskBreaker(const LoadedRule& loaded, breaker::Breaker& breaker) noexcept {

@@ -10,7 +10,9 @@ namespace flowguard::engine {
 CellAnswer Walk::LookToBorrow(const Hold& hold, CellRef cell) noexcept {
   cell.spec = &*hold.spec->prioritised;
   attempt_.loans_ = true;
-  return ground_.cells.Look(cell, now_, hold.cost, attempt_.wait_max_);
+  CellAnswer answer = ground_.cells.Look(cell, now_, hold.cost, attempt_.wait_max_);
+  if (!peek()) answer.numbers.wait = Duration::zero();  // as it is when it is taken
+  return answer;
 }
 
 void Walk::TakeLoans() noexcept {

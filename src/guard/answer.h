@@ -29,8 +29,9 @@ limit::Numbers DecideWithin(const limit::AnySpec& spec, State&& state, Instant n
                             Duration wait_max) noexcept {
   limit::Receipt receipt;
   limit::Numbers numbers = spec.Decide(state, now, cost, receipt);
+  if (!numbers.allowed) spec.DelayRetry(cost, wait_max, numbers);
   if (!numbers.allowed || numbers.wait <= wait_max) return numbers;
-  const Duration retry_after = numbers.wait - wait_max;
+  const Duration retry_after = spec.RetryAfterWait(cost, numbers.wait, wait_max);
   spec.GiveBack(state, receipt, now);
   numbers = spec.Look(state, now, 0);
   numbers.allowed = false;

@@ -113,6 +113,20 @@ Duration AnySpec::LongestWait(Algorithm algorithm, const Config& config) noexcep
   }
 }
 
+Duration AnySpec::LeastWait(int64_t cost) const noexcept {
+  if (algorithm_ != Algorithm::kLeakyBucket) return Duration::zero();
+  return Look(0, Instant{}, cost).wait;
+}
+
+Duration AnySpec::RetryAfterWait(int64_t cost, Duration wait, Duration wait_max) const noexcept {
+  return LeastWait(cost) > wait_max ? kNever : wait - wait_max;
+}
+
+void AnySpec::DelayRetry(int64_t cost, Duration wait_max, Numbers& numbers) const noexcept {
+  if (numbers.retry_after == kNever || wait_max >= longest_wait_) return;
+  numbers.retry_after = RetryAfterWait(cost, numbers.retry_after + longest_wait_, wait_max);
+}
+
 Numbers AnySpec::DecideOther(int64_t& word, Instant now, int64_t cost,
                              Receipt& receipt) const noexcept {
   return OnWord(algorithm_, spec_, [&]<typename A>(A, const typename A::Spec& spec) {

@@ -56,6 +56,13 @@ class AnySpec {
   [[nodiscard]] bool state_waits() const noexcept { return state_waits_; }
   // The longest wait that a request is allowed with.
   [[nodiscard]] Duration longest_wait() const noexcept { return longest_wait_; }
+  // Of a refusal of `cost`, what is told a caller that waits at most `wait_max`: where others
+  // may wait longer, it is to come as much later.
+  void DelayRetry(int64_t cost, Duration wait_max, Numbers& numbers) const noexcept;
+  // When a caller is to come that waits at most `wait_max`, where `cost` could be booked now
+  // for after a `wait` that is longer; kNever: it waits longer than that whenever it comes.
+  [[nodiscard]] Duration RetryAfterWait(int64_t cost, Duration wait,
+                                        Duration wait_max) const noexcept;
   // When its cells came to be matters: they start with less than the whole quota.
   [[nodiscard]] bool has_start() const noexcept { return algorithm_ == Algorithm::kSmoothBursty; }
   // Cells come to be at `start`; without this, long ago.  Requires: has_start().
@@ -113,6 +120,8 @@ class AnySpec {
         words_(words),
         window_(config.rate.window),
         spec_(spec) {}
+  // The wait of `cost` on a state that is fresh: units of one request leave one by one.
+  [[nodiscard]] Duration LeastWait(int64_t cost) const noexcept;
   static Duration LongestWait(Algorithm algorithm, const Config& config) noexcept;
   Numbers DecideOther(int64_t& word, Instant now, int64_t cost, Receipt& receipt) const noexcept;
 
