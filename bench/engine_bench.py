@@ -52,7 +52,8 @@ def measure(ours, sentinel, rounds, report):
     asked = [(side, program, f"{case} {threads}")
              for threads in THREADS for case in CASES
              for side, program in (("flowguard", ours), ("sentinel", sentinel))]
-    asked += [("flowguard", ours, f"buckets {threads}") for threads in THREADS]
+    asked += [("flowguard", ours, f"{case} {threads}")
+              for threads in THREADS for case in ("bare", "buckets")]
     values = {(side, line.replace(" ", "-")): [] for side, _, line in asked}
     for round_number in range(rounds + 1):  # the first fills tables and caches
         for side, program, line in asked:
@@ -77,12 +78,14 @@ def run(report, options):
 
     report.target("engine-accept-1-thread/sentinel", ratio("accept-1"), 5.0, valid("accept-1"))
     report.target("engine-reject-1-thread/sentinel", ratio("reject-1"), 10.0, valid("reject-1"))
-    allocated = {case: int(ours.ask(f"allocations {case}")) for case in [*CASES, "buckets"]}
+    allocated = {case: int(ours.ask(f"allocations {case}")) for case in [*CASES, "bare", "buckets"]}
     report.target("engine-no-allocation-per-entry", 1.0 if not any(allocated.values()) else 0.0, 1.0)
     for threads in THREADS:
         for case in CASES:
             name = f"{case}-{threads}"
             report.note(f"{name} / sentinel: {ratio(name):.1f}")
+        report.note(f"bare-{threads} (without statistics) / sentinel's accept-{threads}: "
+                    f"{ratio(f'accept-{threads}', f'bare-{threads}'):.1f}")
         report.note(f"buckets-{threads} (sliding_buckets of 60) / sentinel's accept-{threads}: "
                     f"{ratio(f'accept-{threads}', f'buckets-{threads}'):.1f}")
     report.note(f"allocations of 100,000 entries: {allocated}")

@@ -86,8 +86,11 @@ Rule BreakerRule(const std::string& resource) {
   return rule;
 }
 
-Case Make(std::vector<Rule> rules, std::vector<std::string> resources) {
-  auto made = flowguard::Guard::Create({.rules = std::move(rules), .dimensions = {}});
+// With statistics of every resource, as Sentinel's entries have them.
+Case Make(std::vector<Rule> rules, std::vector<std::string> resources, bool statistics = true) {
+  flowguard::GuardOptions options;
+  options.statistics = statistics;
+  auto made = flowguard::Guard::Create({.rules = std::move(rules), .dimensions = {}}, options);
   if (!made.ok()) {
     std::fprintf(stderr, "%s\n", made.error().message.c_str());
     std::exit(1);
@@ -101,6 +104,7 @@ std::map<std::string, Case> Cases() {
   std::map<std::string, Case> cases;
   cases["none"] = Make({}, {"resource"});
   cases["accept"] = Make({FlowRule("resource", kNeverReached)}, {"resource"});
+  cases["bare"] = Make({FlowRule("resource", kNeverReached)}, {"resource"}, false);
   // Counted by windows, as Sentinel does; its two are 60 here.
   Rule buckets = FlowRule("resource", kNeverReached);
   buckets.algorithm = flowguard::Algorithm::kSlidingBuckets;
