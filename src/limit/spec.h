@@ -54,8 +54,6 @@ class AnySpec {
   }
   // A decision on a state of more than one word may be to wait.
   [[nodiscard]] bool state_waits() const noexcept { return state_waits_; }
-  // The longest wait that a request is allowed with.
-  [[nodiscard]] Duration longest_wait() const noexcept { return longest_wait_; }
   // Of a refusal of `cost`, what is told a caller that waits at most `wait_max`: where others
   // may wait longer, it is to come as much later.
   void DelayRetry(int64_t cost, Duration wait_max, Numbers& numbers) const noexcept;
@@ -127,7 +125,7 @@ class AnySpec {
 
   Algorithm algorithm_;
   bool state_waits_;
-  Duration longest_wait_;
+  Duration longest_wait_;  // that a request is allowed with
   size_t words_;
   int64_t limit_ = 0;
   Duration window_;

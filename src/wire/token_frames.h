@@ -69,7 +69,8 @@ enum class ParamKind : uint8_t {
 };
 
 inline constexpr size_t kPrefixBytes = 2;
-// Of a message, as Sentinel's own peers hold it; longer ones of others are passed over.
+// Of a message, as Sentinel's own peers hold it.  One is read that has as many values as
+// kValuesMax; longer ones are passed over.
 inline constexpr size_t kMessageMax = 1022;
 // What a param flow's values may take in Sentinel's client.  With the head of the question
 // they make a message that its own server refuses; this one reads it.

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <cstring>
-
 #include "base/check.h"
 #include "wire/token_frames.h"
 

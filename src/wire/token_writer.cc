@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <array>
-#include <cstring>
 
 #include "base/check.h"
 #include "wire/token_frames.h"
