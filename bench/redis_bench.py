@@ -17,7 +17,7 @@ from gateway_bench import BUILD, REPO, Server, check, free_port, interleave, loa
 
 KEYS = 10_000
 GATEWAY_RATE = 20_000
-GATEWAY_LOW_RATE = 5_000  # that slow machines hold too
+GATEWAY_LOW_RATE = 5_000  # for machines that do not hold the other
 GATEWAY_KEYS = 10_000
 FLEXIBLE = REPO / "bench" / "peers" / "rate-limiter-flexible"
 
