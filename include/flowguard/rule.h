@@ -42,10 +42,11 @@ enum class RuleKind : uint8_t { kLimit, kConcurrency, kAccess, kBreaker, kSystem
   return kind == RuleKind::kLimit || kind == RuleKind::kConcurrency;
 }
 
-// Where a rule's cells live.
-enum class Scope : uint8_t { kLocal, kShared };
+// Where a rule's cells live: in the process, in a store that all share, or at a token server.
+enum class Scope : uint8_t { kLocal, kShared, kCluster };
 
-// What a shared rule does while its store cannot answer.
+// What a shared rule does while its store cannot answer, a cluster rule while no token server
+// does.
 enum class StoreFailurePolicy : uint8_t { kLocal, kOpen, kClosed };
 
 // `limit` units per `window`.  limit 0 refuses everything.
@@ -83,9 +84,24 @@ struct Target {
   friend bool operator==(const Target&, const Target&) = default;
 };
 
+// What a value is to callers that tell: those of a token server.  kAny: of whatever type it
+// is, its text counts.
+enum class ValueType : uint8_t {
+  kAny,
+  kInt,
+  kLong,
+  kByte,
+  kDouble,
+  kFloat,
+  kShort,
+  kBool,
+  kString
+};
+
 // One limit value with its burst; the per-value exceptions of a keyed rule.
 struct Override {
-  std::string value;  // of the first dimension of `by`; of ip also a CIDR block
+  std::string value;                 // of the first dimension of `by`; of ip also a CIDR block
+  ValueType type = ValueType::kAny;  // scope cluster only
   Rate rate;
   std::optional<int64_t> burst;
 
@@ -114,6 +130,16 @@ struct Lease {
   int64_t overshoot = 0;
 
   friend bool operator==(const Lease&, const Lease&) = default;
+};
+
+// How a token server counts a rule of scope cluster.
+struct ClusterCount {
+  int64_t flow_id = 0;      // names the count at the server; 0: made from the rule's name
+  bool per_client = false;  // the limit counts once for each client that is connected
+  // kConcurrency: what a client has not given back after so long is free again.
+  Duration token_ttl = std::chrono::seconds(2);
+
+  friend bool operator==(const ClusterCount&, const ClusterCount&) = default;
 };
 
 enum class RefuseBody : uint8_t { kProblem, kUnified, kText };
@@ -211,6 +237,9 @@ struct Rule {
   Lease lease;
   int shards = 1;          // each cell is split in so many, with a part of the limit each
   bool prefilter = false;  // refuse what this process alone has used up without asking
+
+  // kLimit and kConcurrency with scope cluster
+  ClusterCount cluster;
 
   // kLimit and kConcurrency
   std::vector<std::string> by;  // dimensions of the key; empty: one cell for all
