@@ -101,9 +101,9 @@ enum class ValueType : uint8_t {
 // One limit value with its burst; the per-value exceptions of a keyed rule.
 struct Override {
   std::string value;                 // of the first dimension of `by`; of ip also a CIDR block
-  ValueType type = ValueType::kAny;  // scope cluster only
   Rate rate;
   std::optional<int64_t> burst;
+  ValueType type = ValueType::kAny;  // scope cluster only
 
   friend bool operator==(const Override&, const Override&) = default;
 };
