@@ -19,20 +19,6 @@ using limit::Receipt;
 // When a call in progress will end is not known; clients are told to try again soon.
 constexpr Duration kRetryUnknown = std::chrono::seconds(1);
 
-// Runs `f(int64_t& word) -> bool` as CellTable::Update does, on one atomic word.
-template <typename F>
-void UpdateWord(std::atomic<int64_t>& cell, F&& f) noexcept {
-  int64_t old = cell.load(std::memory_order_acquire);
-  for (;;) {
-    int64_t word = old;
-    if (!f(word)) return;
-    if (cell.compare_exchange_weak(old, word, std::memory_order_acq_rel,
-                                   std::memory_order_acquire)) {
-      return;
-    }
-  }
-}
-
 // A state is found by its size too, so that a thread that still decides by the old
 // rules cannot wipe the new state.
 base::Hash128 StateKey(const base::Hash128& key, const AnySpec& spec) noexcept {

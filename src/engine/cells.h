@@ -5,6 +5,7 @@
 // and concurrency by key).
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <new>
@@ -51,6 +52,20 @@ struct CellAnswer {
   return never ? Reason::kInvalidCost : usual;
 }
 
+// Runs `f(int64_t& word) -> bool` as CellTable::Update does, on one atomic word.
+template <typename F>
+void UpdateWord(std::atomic<int64_t>& cell, F&& f) noexcept {
+  int64_t old = cell.load(std::memory_order_acquire);
+  for (;;) {
+    int64_t word = old;
+    if (!f(word)) return;
+    if (cell.compare_exchange_weak(old, word, std::memory_order_acq_rel,
+                                   std::memory_order_acquire)) {
+      return;
+    }
+  }
+}
+
 // Threads: all methods but Create from any thread.  No lock for one-word states.
 class Cells {
  public:
@@ -61,8 +76,7 @@ class Cells {
   CellAnswer Take(const CellRef& cell, Instant now, int64_t cost, TakeMode mode, Duration wait_max,
                   limit::Receipt& receipt) noexcept {
     // The usual case, inline.
-    if (cell.single == nullptr && mode == TakeMode::kTake &&
-        cell.spec->algorithm() == Algorithm::kTokenBucket) [[likely]] {
+    if (mode == TakeMode::kTake && cell.spec->algorithm() == Algorithm::kTokenBucket) [[likely]] {
       return TakeTokens(cell, now, cost, wait_max, receipt);
     }
     return TakeElse(cell, now, cost, mode, wait_max, receipt);
@@ -106,7 +120,7 @@ class Cells {
 inline CellAnswer Cells::TakeTokens(const CellRef& cell, Instant now, int64_t cost,
                                     Duration wait_max, limit::Receipt& receipt) noexcept {
   CellAnswer answer;
-  table_->Update(cell.key, now, [&](int64_t& word) {
+  const auto decide = [&](int64_t& word) {
     const int64_t before = word;
     // Made in place: a copy loads 16 bytes of which half has just been stored.
     new (&answer.numbers) limit::Numbers(cell.spec->Decide(word, now, cost, receipt));
@@ -118,7 +132,12 @@ inline CellAnswer Cells::TakeTokens(const CellRef& cell, Instant now, int64_t co
       cell.spec->DelayRetry(cost, wait_max, answer.numbers);
     }
     return word != before;
-  });
+  };
+  if (cell.single != nullptr) {
+    UpdateWord(cell.single->word, decide);
+  } else {
+    table_->Update(cell.key, now, decide);
+  }
   return answer;
 }
 

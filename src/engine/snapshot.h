@@ -29,6 +29,7 @@ struct LoadedRule {
   BreakerTable* breakers = nullptr;  // breaker rules
   // What statistics call requests that ask for the rule's own resource, or meet its route.
   std::string_view counted_as;
+  bool by_name_alone = false;  // only calls of the resource `counted_as` meet it
   stats::StatsRef stats;
   std::unordered_map<const rules::Quota*, const LiveSpec*> overrides;
 

@@ -34,7 +34,9 @@ Statistics::Statistics(std::unique_ptr<stats::StatsTable> table) : table_(std::m
   entrance_ = alone_.get();
 }
 
-void Statistics::Admitted(const CountedAt& at, size_t slot, Instant now) const noexcept {
+// These two are on the way of every call: one function each.
+[[gnu::flatten]] void Statistics::Admitted(const CountedAt& at, size_t slot,
+                                           Instant now) const noexcept {
   Each(at, [&at, slot, now](stats::ResourceStats& stats) {
     if (at.ends) {
       stats.Enter(slot, now, 1);
@@ -48,16 +50,14 @@ void Statistics::Refused(const CountedAt& at, size_t slot, Instant now) const no
   Each(at, [slot, now](stats::ResourceStats& stats) { stats.Block(slot, now, 1); });
 }
 
-void Statistics::Ended(const CountedAt& at, size_t slot, Instant now, Outcome outcome,
-                       Duration inside) const noexcept {
+[[gnu::flatten]] void Statistics::Ended(const CountedAt& at, size_t slot, Instant now,
+                                        Outcome outcome, Duration inside) const noexcept {
   if (at.told) outcome = at.outcome;
   // How long it would have taken is not known, and how long it was waited for says nothing.
   if (outcome == Outcome::kCancelled) return Abandoned(at);
   const Duration took = at.told && at.took > Duration::zero() ? at.took : inside;
-  const bool failed = outcome == Outcome::kError;
-  Each(at, [slot, now, took, failed](stats::ResourceStats& stats) {
-    stats.Exit(slot, now, 1, took, failed);
-  });
+  const stats::CallEnd end(1, took, outcome == Outcome::kError);
+  Each(at, [slot, now, &end](stats::ResourceStats& stats) { stats.Exit(slot, now, end); });
 }
 
 void Statistics::Abandoned(const CountedAt& at) const noexcept {

@@ -34,6 +34,16 @@ struct CountedAt {
   // Keep them where neither the rule set nor a call in progress does.
   stats::StatsRef resource_ref;
   stats::StatsRef origin_ref;
+
+  // As new.
+  void Clear() noexcept {
+    counts = ends = told = false;
+    outcome = Outcome::kOk;
+    took = {};
+    resource = origin = nullptr;
+    if (resource_ref) resource_ref = {};
+    if (origin_ref) origin_ref = {};
+  }
 };
 
 // Threads: all methods from any thread.
@@ -66,9 +76,10 @@ class Statistics {
 
   template <typename F>
   void Each(const CountedAt& at, F&& f) const noexcept {
-    f(*entrance_);
-    if (at.resource != nullptr) f(*at.resource);
-    if (at.origin != nullptr) f(*at.origin);
+    // As a loop, so that what is done is there once.
+    for (stats::ResourceStats* stats : {entrance_, at.resource, at.origin}) {
+      if (stats != nullptr) f(*stats);
+    }
   }
 
   const std::unique_ptr<stats::StatsTable> table_;

@@ -67,7 +67,7 @@ TEST_F(SystemGateTest, TheMeanTimeIsOfTheLastSecond) {
   gate_.Look(entrance, kT0);
   EXPECT_EQ(gate_.MeanTime(), std::nullopt);
   entrance.Enter(0, kT0, 1);
-  entrance.Exit(0, kT0 + 200ms, 1, 200ms, false);
+  entrance.Exit(0, kT0 + 200ms, {1, 200ms, false});
   gate_.Look(entrance, kT0 + 50ms);  // looked at lately
   EXPECT_EQ(gate_.MeanTime(), std::nullopt);
   gate_.Look(entrance, kT0 + 200ms);
@@ -81,7 +81,7 @@ TEST_F(SystemGateTest, AClockThatStepsBackDoesNotStopTheLooking) {
   gate_.Look(entrance, kT0);
   const Instant before = kT0 - 1h;
   entrance.Enter(0, before, 1);
-  entrance.Exit(0, before, 1, 70ms, false);
+  entrance.Exit(0, before, {1, 70ms, false});
   gate_.Look(entrance, before);
   EXPECT_EQ(gate_.MeanTime(), 70ms);
 }
@@ -93,7 +93,7 @@ TEST_F(SystemGateTest, NothingIsFullThatHasNotEndedACall) {
   // 100 calls of 50 ms in a second: room for 5.
   for (int i = 0; i < 100; ++i) {
     entrance.Enter(0, kT0, 1);
-    entrance.Exit(0, kT0, 1, 50ms, false);
+    entrance.Exit(0, kT0, {1, 50ms, false});
   }
   gate_.Look(entrance, kT0 + 1s);
   EXPECT_FALSE(gate_.IsFull(5));

@@ -253,7 +253,7 @@ inline void Walk::Start(Mode mode, const RequestView& request) noexcept {
   attempt_.inside_later_ = false;
   attempt_.turn_ = {};
   if (attempt_.counted_.counts) [[unlikely]] {
-    attempt_.counted_ = {};  // of a check that went
+    attempt_.counted_.Clear();  // of a check that went
   }
 }
 

@@ -28,7 +28,7 @@ const LoadedRule* OfResource(const Snapshot& snapshot, const rules::MatchSet& ma
                              std::string_view resource) noexcept {
   for (const rules::MatchSet::Match& match : matches) {
     const LoadedRule& loaded = snapshot.rules[match.rule];
-    if (loaded.counted_as == resource) return &loaded;
+    if (loaded.by_name_alone || loaded.counted_as == resource) return &loaded;
   }
   return nullptr;
 }
@@ -94,7 +94,7 @@ void Walk::KeepCounted() noexcept {
 void Walk::CountRefused() noexcept {
   if (!attempt_.counted_.counts || peek()) return;
   ground_.statistics.Refused(attempt_.counted_, slot_, now_);
-  attempt_.counted_ = {};
+  attempt_.counted_.Clear();
 }
 
 void Walk::CountEnded(Outcome outcome) noexcept {
@@ -102,13 +102,13 @@ void Walk::CountEnded(Outcome outcome) noexcept {
   if (attempt_.counted_.ends) {
     ground_.statistics.Ended(attempt_.counted_, slot_, now_, outcome, now_ - attempt_.entered_at_);
   }
-  attempt_.counted_ = {};
+  attempt_.counted_.Clear();
 }
 
 void Walk::CountCancelled() noexcept {
   if (!attempt_.counted_.counts) return;
   if (attempt_.counted_.ends && attempt_.entered()) ground_.statistics.Abandoned(attempt_.counted_);
-  attempt_.counted_ = {};
+  attempt_.counted_.Clear();
 }
 
 }  // namespace flowguard::engine

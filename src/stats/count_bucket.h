@@ -37,33 +37,41 @@ enum class Event : uint8_t {
 };
 inline constexpr size_t kEvents = 7;
 
+// What the number of an event is before anything was counted.
+[[nodiscard]] constexpr uint64_t EventStart(size_t event) noexcept {
+  return event == static_cast<size_t>(Event::kRtMin) ? kTaggedMax : 0;
+}
+
+// The numbers of a bucket, each at most kTaggedMax.
+[[nodiscard]] inline Counts CountsOf(const std::array<uint64_t, kEvents>& values) noexcept {
+  const auto value = [&values](Event event) {
+    return static_cast<int64_t>(values[static_cast<size_t>(event)]);
+  };
+  Counts counts;
+  counts.passed = value(Event::kPassed);
+  counts.blocked = value(Event::kBlocked);
+  counts.succeeded = value(Event::kSucceeded);
+  counts.failed = value(Event::kFailed);
+  counts.rt_sum = Duration(value(Event::kRtSum));
+  counts.inflight_max = value(Event::kInflightMax);
+  const int64_t least = value(Event::kRtMin);
+  if (least != static_cast<int64_t>(kTaggedMax)) counts.rt_min = Duration(least);
+  return counts;
+}
+
 // Atomic: std::atomic, or in tests one that lets another thread in between.
 template <template <typename> typename Atomic>
 class alignas(64) BasicCountBucket {
  public:
   [[nodiscard]] uint64_t Head() const noexcept { return head_.load(std::memory_order_acquire); }
 
-  // --- the one thread that writes this line
-  void OpenAlone(int64_t index) noexcept {
-    const auto tag = static_cast<Tag>(TagOf(head_.load(std::memory_order_relaxed)) + 1);
-    for (size_t i = 0; i < kEvents; ++i)
-      words_[i].store(Tagged(tag, Start(i)), std::memory_order_relaxed);
-    head_.store(Tagged(tag, static_cast<uint64_t>(index)), std::memory_order_release);
-  }
-  template <typename Change>
-  void UpdateAlone(Event event, Change change) noexcept {
-    Atomic<uint64_t>& word = words_[static_cast<size_t>(event)];
-    word.store(change.OnWord(word.load(std::memory_order_relaxed)), std::memory_order_relaxed);
-  }
-
-  // --- any thread
   // Opens the line for `index` if its head still is `head`; if not, another thread did.
   void Open(uint64_t head, int64_t index) noexcept {
     const auto tag = static_cast<Tag>(TagOf(head) + 1);
     for (size_t i = 0; i < kEvents; ++i) {
       uint64_t old = words_[i].load(std::memory_order_relaxed);
       while (IsOlder(TagOf(old), tag)) {
-        if (words_[i].compare_exchange_weak(old, Tagged(tag, Start(i)),
+        if (words_[i].compare_exchange_weak(old, Tagged(tag, EventStart(i)),
                                             std::memory_order_relaxed)) {
           break;
         }
@@ -91,28 +99,15 @@ class alignas(64) BasicCountBucket {
   void AddTo(int64_t index, Counts& counts) const noexcept {
     const uint64_t head = Head();
     if (ValueOf(head) != static_cast<uint64_t>(index)) return;
-    const auto value = [&](Event event) {
-      const size_t i = static_cast<size_t>(event);
+    std::array<uint64_t, kEvents> values;
+    for (size_t i = 0; i < kEvents; ++i) {
       const uint64_t word = words_[i].load(std::memory_order_relaxed);
-      return static_cast<int64_t>(TagOf(word) == TagOf(head) ? ValueOf(word) : Start(i));
-    };
-    Counts more;
-    more.passed = value(Event::kPassed);
-    more.blocked = value(Event::kBlocked);
-    more.succeeded = value(Event::kSucceeded);
-    more.failed = value(Event::kFailed);
-    more.rt_sum = Duration(value(Event::kRtSum));
-    more.inflight_max = value(Event::kInflightMax);
-    const int64_t least = value(Event::kRtMin);
-    if (least != static_cast<int64_t>(kTaggedMax)) more.rt_min = Duration(least);
-    counts += more;
+      values[i] = TagOf(word) == TagOf(head) ? ValueOf(word) : EventStart(i);
+    }
+    counts += CountsOf(values);
   }
 
  private:
-  static constexpr uint64_t Start(size_t event) noexcept {
-    return event == static_cast<size_t>(Event::kRtMin) ? kTaggedMax : 0;
-  }
-
   Atomic<uint64_t> head_{Tagged(0, kTaggedMax)};  // no bucket yet: above every index
   std::array<Atomic<uint64_t>, kEvents> words_{};
 };

@@ -22,19 +22,6 @@ TEST(TaggedWordTest, NumbersStayAtTheirMaximumAndNeverReachTheTag) {
   EXPECT_EQ(TagOf(Tagged(7, kTaggedMax)), 7);
 }
 
-TEST(TaggedWordTest, OnAWordTheSameIsDoneAndTheTagStays) {
-  for (const uint64_t value : {uint64_t{0}, uint64_t{5}, kTaggedMax - 1, kTaggedMax}) {
-    for (const uint64_t amount : {uint64_t{0}, uint64_t{1}, uint64_t{6}, kTaggedMax}) {
-      for (const Tag tag : {Tag{0}, Tag{7}, Tag{65'535}}) {
-        const uint64_t word = Tagged(tag, value);
-        EXPECT_EQ(Plus{amount}.OnWord(word), Tagged(tag, Plus{amount}(value)));
-        EXPECT_EQ(Least{amount}.OnWord(word), Tagged(tag, Least{amount}(value)));
-        EXPECT_EQ(Most{amount}.OnWord(word), Tagged(tag, Most{amount}(value)));
-      }
-    }
-  }
-}
-
 TEST(TaggedWordTest, TurnsAreOrderedAcrossTheirWrap) {
   EXPECT_TRUE(IsOlder(1, 2));
   EXPECT_FALSE(IsOlder(2, 2));
@@ -52,12 +39,12 @@ TEST(CountBucketTest, HoldsNothingBeforeItIsOpened) {
 
 TEST(CountBucketTest, AnotherBucketOfTheSlotIsNotCounted) {
   CountBucket bucket;
-  bucket.OpenAlone(4);
-  bucket.UpdateAlone(Event::kPassed, Plus{3});
+  bucket.Open(bucket.Head(), 4);
+  ASSERT_TRUE(bucket.Update(TagOf(bucket.Head()), Event::kPassed, Plus{3}));
   EXPECT_EQ(PassedOf(bucket, 4), 3);
   EXPECT_EQ(PassedOf(bucket, 14), 0);
 
-  bucket.OpenAlone(14);
+  bucket.Open(bucket.Head(), 14);
   EXPECT_EQ(PassedOf(bucket, 4), 0);
   EXPECT_EQ(PassedOf(bucket, 14), 0);
 }

@@ -14,6 +14,7 @@
 #include "flowguard/time.h"
 
 #include "stats/inflight.h"
+#include "stats/latency_sketch.h"
 #include "stats/shard_set.h"
 #include "stats/sliding_counts.h"
 #include "stats/sliding_latency.h"
@@ -23,6 +24,17 @@ namespace flowguard::stats {
 struct StatsShape {
   Views views{WindowShape{std::chrono::seconds(1), 10}, WindowShape{std::chrono::minutes(1), 60}};
   std::optional<LatencyShape> latency;  // none: no quantiles
+};
+
+// A call that has ended, as each ResourceStats counts it that it entered.
+struct CallEnd {
+  CallEnd(int64_t of_units, Duration rt, bool with_error) noexcept
+      : units(of_units), took(rt), cell(LatencyCellOf(rt)), failed(with_error) {}
+
+  int64_t units;
+  Duration took;
+  size_t cell;  // of `took`
+  bool failed;
 };
 
 // Threads: all methods from any thread.
@@ -61,10 +73,10 @@ class ResourceStats {
   void Block(size_t slot, Instant now, int64_t units) noexcept {
     counts_.Blocked(slot, now, units);
   }
-  // A call that entered has ended, after `rt`.
-  void Exit(size_t slot, Instant now, int64_t units, Duration rt, bool failed) noexcept {
-    counts_.Ended(slot, now, units, rt, failed);
-    if (latency_ != nullptr) latency_->Add(slot, now, rt);
+  // A call that entered has ended.
+  void Exit(size_t slot, Instant now, const CallEnd& end) noexcept {
+    counts_.Ended(slot, now, end.units, end.took, end.failed);
+    if (latency_ != nullptr) latency_->AddToCell(slot, now, end.cell);
     inflight_.Leave();  // last: from here on the table may forget this
   }
   // A call that entered ends without having run: it counts as passed, and no more.

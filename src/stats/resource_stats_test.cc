@@ -22,7 +22,7 @@ TEST_F(ResourceStatsTest, ACallIsInProgressBetweenEnterAndExit) {
   EXPECT_EQ(stats.Enter(slot, kT0, 2), 1);
   EXPECT_EQ(stats.Enter(slot, kT0, 1), 2);
   EXPECT_EQ(stats.InProgress(), 2);
-  stats.Exit(slot, kT0 + 30ms, 2, 30ms, true);
+  stats.Exit(slot, kT0 + 30ms, {2, 30ms, true});
   EXPECT_EQ(stats.InProgress(), 1);
   stats.Abandon();
   EXPECT_EQ(stats.InProgress(), 0);
@@ -47,7 +47,7 @@ TEST_F(ResourceStatsTest, NoMoreEnterThanMay) {
   EXPECT_TRUE(stats.TryEnter(slot, kT0, 1, 2));
   EXPECT_FALSE(stats.TryEnter(slot, kT0, 1, 2));
   EXPECT_EQ(stats.Counted().Window(0, kT0).passed, 2);
-  stats.Exit(slot, kT0, 1, 1ms, false);
+  stats.Exit(slot, kT0, {1, 1ms, false});
   EXPECT_TRUE(stats.TryEnter(slot, kT0, 1, 2));
   EXPECT_EQ(stats.InProgress(), 2);
 }

@@ -50,18 +50,18 @@ class ShardBudget {
   std::atomic<uint64_t> refused_{0};
 };
 
-// Shard: default constructible, with Reset(Shape) and static size_t BytesOf(Shape).
+// Shard, OwnShard: default constructible, with Reset(Shape) and static size_t BytesOf(Shape).
 // Threads: all methods from any thread.
-template <typename Shard, typename Shape>
+template <typename Shard, typename Shape, typename OwnShard = Shard>
 class ShardSet {
  public:
   // `budget` may be null: no shard of an own; else it outlives this.
   ShardSet(Shape shape, ShardBudget* budget) : shape_(std::move(shape)), budget_(budget) {}
   ~ShardSet() {
     if (Table* table = own_.load(std::memory_order_acquire); table != nullptr) {
-      for (std::atomic<Shard*>& place : *table) {
-        const std::unique_ptr<Shard> shard(place.load(std::memory_order_acquire));
-        if (shard != nullptr) budget_->Return(ShardBytes());
+      for (std::atomic<OwnShard*>& place : *table) {
+        const std::unique_ptr<OwnShard> shard(place.load(std::memory_order_acquire));
+        if (shard != nullptr) budget_->Return(OwnBytes());
       }
       delete table;
     }
@@ -73,7 +73,7 @@ class ShardSet {
   // The shard that the calling thread alone writes, if it has one.
   // Cost:     two loads.
   // Requires: `slot` is base::ThreadSlot() of the calling thread.
-  [[nodiscard]] Shard* Own(size_t slot) const noexcept {
+  [[nodiscard]] OwnShard* Own(size_t slot) const noexcept {
     const Table* table = own_.load(std::memory_order_acquire);
     return table == nullptr ? nullptr : (*table)[slot].load(std::memory_order_acquire);
   }
@@ -81,7 +81,7 @@ class ShardSet {
   // The shard of all threads.
   [[nodiscard]] Shard& Shared() noexcept {
     Shard* shard = shared_.load(std::memory_order_acquire);
-    return shard != nullptr ? *shard : *Publish(shared_, NewShard());
+    return shard != nullptr ? *shard : *Publish(shared_, New<Shard>());
   }
 
   // Makes an own shard for the calling thread, if it may have one.
@@ -89,32 +89,39 @@ class ShardSet {
   void Claim(size_t slot) noexcept {
     // The other slots are of several threads.
     if (budget_ == nullptr || slot >= base::kOwnThreadSlots || Own(slot) != nullptr) return;
-    if (!budget_->Take(ShardBytes())) return;
-    std::unique_ptr<Shard> shard = NewShard();
+    if (!budget_->Take(OwnBytes())) return;
+    std::unique_ptr<OwnShard> shard = New<OwnShard>();
     Table* table = own_.load(std::memory_order_acquire);
     if (table == nullptr) table = Publish(own_, std::make_unique<Table>());
     (*table)[slot].store(shard.release(), std::memory_order_release);
   }
 
-  [[nodiscard]] size_t ShardBytes() const noexcept { return Shard::BytesOf(shape_); }
+  // Of all shards.
+  [[nodiscard]] size_t Bytes() const noexcept {
+    size_t bytes = 0;
+    Each([&]<typename T>(const T&) { bytes += T::BytesOf(shape_); });
+    return bytes;
+  }
 
-  // Calls f(shard) for each.
+  // Calls f(shard) for each, of either type.
   template <typename F>
   void Each(F&& f) const {
     if (Shard* shard = shared_.load(std::memory_order_acquire); shard != nullptr) f(*shard);
     const Table* table = own_.load(std::memory_order_acquire);
     if (table == nullptr) return;
-    for (const std::atomic<Shard*>& place : *table) {
-      if (Shard* shard = place.load(std::memory_order_acquire); shard != nullptr) f(*shard);
+    for (const std::atomic<OwnShard*>& place : *table) {
+      if (OwnShard* shard = place.load(std::memory_order_acquire); shard != nullptr) f(*shard);
     }
   }
 
  private:
   // The slots past kOwnThreadSlots stay empty; they save Own a comparison.
-  using Table = std::array<std::atomic<Shard*>, base::kThreadSlots>;
+  using Table = std::array<std::atomic<OwnShard*>, base::kThreadSlots>;
 
-  [[nodiscard]] std::unique_ptr<Shard> NewShard() const {
-    auto shard = std::make_unique<Shard>();
+  [[nodiscard]] size_t OwnBytes() const noexcept { return OwnShard::BytesOf(shape_); }
+  template <typename T>
+  [[nodiscard]] std::unique_ptr<T> New() const {
+    auto shard = std::make_unique<T>();
     shard->Reset(shape_);
     return shard;
   }

@@ -29,7 +29,7 @@ Result<void> CheckWindow(const WindowShape& shape) {
 template <typename Extreme>
 void SlidingCounts::Share(size_t slot, Instant now, std::span<const Step<Plus>> sums,
                           Step<Extreme> extreme) noexcept {
-  CountShard& shard = shards_.Shared();
+  SharedShard& shard = shards_.Shared();
   bool often = false;
   for (size_t view = 0; view < views_.count; ++view) {
     CountRing& ring = shard.rings[view];
@@ -55,9 +55,9 @@ template void SlidingCounts::Share(size_t, Instant, std::span<const Step<Plus>>,
 void SlidingCounts::Series(size_t view, Instant now, std::span<Counts> out) const noexcept {
   for (Counts& counts : out)
     counts = Counts{};
-  shards_.Each([&](const CountShard& shard) {
+  shards_.Each([&](const auto& shard) {
     shard.rings[view].Each(now, static_cast<int64_t>(out.size()),
-                           [&](int64_t ago, const CountBucket& bucket, int64_t index) {
+                           [&](int64_t ago, const auto& bucket, int64_t index) {
                              bucket.AddTo(index, out[static_cast<size_t>(ago)]);
                            });
   });
@@ -66,8 +66,8 @@ void SlidingCounts::Series(size_t view, Instant now, std::span<Counts> out) cons
 Counts SlidingCounts::Last(size_t view, Instant now, int buckets) const noexcept {
   FG_DCHECK(view < views_.count && buckets >= 1 && buckets <= views_.shapes[view].buckets);
   Counts sum;
-  shards_.Each([&](const CountShard& shard) {
-    shard.rings[view].Each(now, buckets, [&](int64_t, const CountBucket& bucket, int64_t index) {
+  shards_.Each([&](const auto& shard) {
+    shard.rings[view].Each(now, buckets, [&](int64_t, const auto& bucket, int64_t index) {
       bucket.AddTo(index, sum);
     });
   });
@@ -77,18 +77,17 @@ Counts SlidingCounts::Last(size_t view, Instant now, int buckets) const noexcept
 Counts SlidingCounts::Bucket(size_t view, Instant now, int ago) const noexcept {
   FG_DCHECK(view < views_.count && ago >= 0 && ago < views_.shapes[view].buckets);
   Counts sum;
-  shards_.Each([&](const CountShard& shard) {
-    shard.rings[view].Each(now, ago + 1,
-                           [&](int64_t back, const CountBucket& bucket, int64_t index) {
-                             if (back == ago) bucket.AddTo(index, sum);
-                           });
+  shards_.Each([&](const auto& shard) {
+    shard.rings[view].Each(now, ago + 1, [&](int64_t back, const auto& bucket, int64_t index) {
+      if (back == ago) bucket.AddTo(index, sum);
+    });
   });
   return sum;
 }
 
 std::optional<Instant> SlidingCounts::LastCounted() const noexcept {
   std::optional<Instant> last;
-  shards_.Each([&](const CountShard& shard) {
+  shards_.Each([&](const auto& shard) {
     const std::optional<Instant> newest = shard.rings[0].Newest();
     if (newest.has_value() && (!last.has_value() || *newest > *last)) last = newest;
   });
@@ -96,9 +95,7 @@ std::optional<Instant> SlidingCounts::LastCounted() const noexcept {
 }
 
 size_t SlidingCounts::Bytes() const noexcept {
-  size_t bytes = sizeof(*this);
-  shards_.Each([&](const CountShard&) { bytes += shards_.ShardBytes(); });
-  return bytes;
+  return sizeof(*this) + shards_.Bytes();
 }
 
 }  // namespace flowguard::stats

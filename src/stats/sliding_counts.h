@@ -24,6 +24,7 @@
 
 #include "stats/count_ring.h"
 #include "stats/counts.h"
+#include "stats/own_ring.h"
 #include "stats/shard_set.h"
 
 namespace flowguard::stats {
@@ -60,49 +61,46 @@ class SlidingCounts {
 
   // `inflight`: calls in progress, this one among them.
   void Passed(size_t slot, Instant now, int64_t units, int64_t inflight) noexcept {
-    const Plus plus{Clamped(units)};
-    const Most most{Clamped(inflight)};
-    if (CountShard* own = shards_.Own(slot); own != nullptr) [[likely]] {
-      own->EachAlone(now, views_.count, [plus, most](CountBucket& bucket) {
-        bucket.UpdateAlone(Event::kPassed, plus);
-        bucket.UpdateAlone(Event::kInflightMax, most);
+    const uint64_t passed = Clamped(units);
+    const uint64_t inside = Clamped(inflight);
+    if (OwnShard* own = shards_.Own(slot); own != nullptr) [[likely]] {
+      return own->EachView(now, [passed, inside](OwnBucket& bucket) {
+        bucket.Add(Event::kPassed, passed);
+        bucket.Raise(Event::kInflightMax, inside);
       });
-      return;
     }
-    const std::array<Step<Plus>, 1> sums{{{Event::kPassed, plus}}};
-    Share(slot, now, sums, Step<Most>{Event::kInflightMax, most});
+    const std::array<Step<Plus>, 1> sums{{{Event::kPassed, {passed}}}};
+    Share(slot, now, sums, Step<Most>{Event::kInflightMax, {inside}});
   }
 
   void Blocked(size_t slot, Instant now, int64_t units) noexcept {
-    const Plus plus{Clamped(units)};
-    if (CountShard* own = shards_.Own(slot); own != nullptr) [[likely]] {
-      own->EachAlone(now, views_.count,
-                     [plus](CountBucket& bucket) { bucket.UpdateAlone(Event::kBlocked, plus); });
-      return;
+    const uint64_t blocked = Clamped(units);
+    if (OwnShard* own = shards_.Own(slot); own != nullptr) [[likely]] {
+      return own->EachView(now,
+                           [blocked](OwnBucket& bucket) { bucket.Add(Event::kBlocked, blocked); });
     }
-    const std::array<Step<Plus>, 1> sums{{{Event::kBlocked, plus}}};
+    const std::array<Step<Plus>, 1> sums{{{Event::kBlocked, {blocked}}}};
     Share(slot, now, sums, Step<Most>{Event::kInflightMax, {0}});
   }
 
   // A call has ended after `rt`: units succeeded, and failed too where it ended with an
   // error; the response time counts once.
   void Ended(size_t slot, Instant now, int64_t units, Duration rt, bool failed) noexcept {
-    const Plus plus{Clamped(units)};
+    const uint64_t ended = Clamped(units);
     const uint64_t took = Clamped(rt.count());
+    const uint64_t errors = failed ? ended : 0;
     // What failed, a connection refused at once, tells nothing of how fast an answer can be.
     const uint64_t least = failed ? kTaggedMax : took;
-    if (CountShard* own = shards_.Own(slot); own != nullptr) [[likely]] {
-      own->EachAlone(now, views_.count, [plus, took, least, failed](CountBucket& bucket) {
-        bucket.UpdateAlone(Event::kSucceeded, plus);
-        if (failed) bucket.UpdateAlone(Event::kFailed, plus);
-        bucket.UpdateAlone(Event::kRtSum, Plus{took});
-        bucket.UpdateAlone(Event::kRtMin, Least{least});
+    if (OwnShard* own = shards_.Own(slot); own != nullptr) [[likely]] {
+      return own->EachView(now, [ended, errors, took, least](OwnBucket& bucket) {
+        bucket.Add(Event::kSucceeded, ended);
+        if (errors > 0) bucket.Add(Event::kFailed, errors);
+        bucket.Add(Event::kRtSum, took);
+        bucket.Lower(Event::kRtMin, least);
       });
-      return;
     }
-    const std::array<Step<Plus>, 3> sums{{{Event::kSucceeded, plus},
-                                          {Event::kFailed, {failed ? plus.amount : 0}},
-                                          {Event::kRtSum, {took}}}};
+    const std::array<Step<Plus>, 3> sums{
+        {{Event::kSucceeded, {ended}}, {Event::kFailed, {errors}}, {Event::kRtSum, {took}}}};
     Share(slot, now, sums, Step<Least>{Event::kRtMin, {least}});
   }
 
@@ -129,25 +127,32 @@ class SlidingCounts {
   [[nodiscard]] size_t Bytes() const noexcept;
 
  private:
-  struct CountShard {
-    std::array<CountRing, kViewsMax> rings;
+  // Of one ring a view.
+  template <typename Ring>
+  struct ShardOf {
+    std::array<Ring, kViewsMax> rings;
+    size_t views = 0;
 
-    void Reset(const Views& views) {
-      for (size_t i = 0; i < views.count; ++i)
-        rings[i].Reset(views.shapes[i]);
+    void Reset(const Views& shapes) {
+      views = shapes.count;
+      for (size_t i = 0; i < views; ++i)
+        rings[i].Reset(shapes.shapes[i]);
     }
-    static size_t BytesOf(const Views& views) noexcept {
-      size_t bytes = sizeof(CountShard);
-      for (size_t i = 0; i < views.count; ++i)
-        bytes += CountRing::BytesOf(views.shapes[i]);
+    static size_t BytesOf(const Views& shapes) noexcept {
+      size_t bytes = sizeof(ShardOf);
+      for (size_t i = 0; i < shapes.count; ++i)
+        bytes += Ring::BytesOf(shapes.shapes[i]);
       return bytes;
     }
+    // Calls f(bucket) for the one that the stamp belongs to in each view.
     template <typename F>
-    void EachAlone(Instant now, size_t views, F&& f) noexcept {
-      f(rings[0].FindAlone(now));
-      if (views == 2) f(rings[1].FindAlone(now));
+    void EachView(Instant now, F&& f) noexcept {
+      f(rings[0].Find(now));
+      if (views == 2) f(rings[1].Find(now));
     }
   };
+  using SharedShard = ShardOf<CountRing>;
+  using OwnShard = ShardOf<OwnRing>;
   template <typename Change>
   struct Step {
     Event event;
@@ -159,7 +164,7 @@ class SlidingCounts {
              Step<Extreme> extreme) noexcept;
 
   const Views views_;
-  ShardSet<CountShard, Views> shards_;
+  ShardSet<SharedShard, Views, OwnShard> shards_;
 };
 
 }  // namespace flowguard::stats

@@ -52,10 +52,13 @@ class SlidingLatency {
   //           a locked addition; the sum over all shards once a part, by one thread.
   // Requires: `slot` is base::ThreadSlot() of the calling thread.
   void Add(size_t slot, Instant now, Duration took) noexcept {
+    AddToCell(slot, now, LatencyCellOf(took));
+  }
+  // The same with LatencyCellOf(took).
+  void AddToCell(size_t slot, Instant now, size_t cell) noexcept {
     if (Due(now)) [[unlikely]] {
       TryTurn(now);
     }
-    const size_t cell = LatencyCellOf(took);
     if (Cells* own = shards_.Own(slot); own != nullptr) [[likely]] {
       own->counts[cell].store(own->counts[cell].load(std::memory_order_relaxed) + 1,
                               std::memory_order_relaxed);

@@ -180,7 +180,7 @@ TEST(ResourceStatsStressTest, TheMostInProgressIsExactWhenAllAreIn) {
     for (int round = 0; round < 20; ++round) {
       stats.Enter(slot, kT0, 1);
       all_in.arrive_and_wait();
-      stats.Exit(slot, kT0, 1, 1ms, false);
+      stats.Exit(slot, kT0, {1, 1ms, false});
       all_in.arrive_and_wait();
     }
   });
@@ -245,7 +245,7 @@ TEST(StatsTableStressTest, NobodyIsCountedForAnotherWhileTheTableForgets) {
       }
       // Only the call in progress keeps it now.
       if (entered->Resource() != name && entered->Resource() != "(others)") wrong.fetch_add(1);
-      entered->Exit(slot, now, 1, 1ms, false);
+      entered->Exit(slot, now, {1, 1ms, false});
       if (table->Find("kept", "").get() != kept.get()) wrong.fetch_add(1);
       if (i % 500 == 0 && table->All().size() > options.stats_max) wrong.fetch_add(1);
     }

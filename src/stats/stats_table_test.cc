@@ -34,7 +34,7 @@ class StatsTableTest : public testing::Test {
   void Count(StatsTable& table, const std::string& resource, Instant now) const {
     const StatsRef stats = table.Get(resource, "", now);
     stats->Enter(slot, now, 1);
-    stats->Exit(slot, now, 1, 1ms, false);
+    stats->Exit(slot, now, {1, 1ms, false});
   }
 
   const size_t slot = base::ThreadSlot();
@@ -118,7 +118,7 @@ TEST_F(StatsTableTest, WhatIsReferredToOrInProgressIsNeverForgotten) {
   EXPECT_EQ(table->Find("kept", "").get(), kept.get());
   EXPECT_EQ(table->Find("busy", "").get(), busy);
 
-  busy->Exit(slot, kT0 + 2h, 1, 2h, false);
+  busy->Exit(slot, kT0 + 2h, {1, 2h, false});
   for (int i = 0; i < 1'000; ++i)
     Count(*table, "more/" + std::to_string(i), kT0 + 3h + i * 1s);
   EXPECT_FALSE(table->Find("busy", "")) << "ended, it is as any other";
@@ -171,7 +171,7 @@ TEST_F(StatsTableTest, MemoryIsBoundedHoweverManyResourcesCome) {
     for (int k = 0; k < 100; ++k)
       stats->Enter(slot, kT0, 1);
     for (int k = 0; k < 100; ++k)
-      stats->Exit(slot, kT0, 1, 1ms, false);
+      stats->Exit(slot, kT0, {1, 1ms, false});
   }
   // A resource: 71 lines of 64 bytes, 461 cells of 4 bytes three times.
   EXPECT_LT(table->Bytes(), 50 * 12'000 + 100'000 + 50'000u);

@@ -37,19 +37,11 @@ inline constexpr uint64_t kTaggedMax = (uint64_t{1} << kTaggedBits) - 1;
   return std::min(static_cast<uint64_t>(std::max<int64_t>(value, 0)), kTaggedMax);
 }
 
-// What is done to a number: to the number itself, and to a word without a look at its tag.
-// Plus stays at the maximum.
+// What is done to a number.  Plus stays at the maximum.
 struct Plus {
   uint64_t amount;  // at most kTaggedMax
   [[nodiscard]] uint64_t operator()(uint64_t value) const noexcept {
     return std::min(value + amount, kTaggedMax);
-  }
-  [[nodiscard]] uint64_t OnWord(uint64_t word) const noexcept {
-    const uint64_t sum = word + amount;
-    if (TagOf(sum) == TagOf(word)) [[likely]] {
-      return sum;
-    }
-    return word | kTaggedMax;  // it ran over into the tag
   }
 };
 struct Least {
@@ -57,17 +49,11 @@ struct Least {
   [[nodiscard]] uint64_t operator()(uint64_t value) const noexcept {
     return std::min(value, amount);
   }
-  [[nodiscard]] uint64_t OnWord(uint64_t word) const noexcept {
-    return ValueOf(word) <= amount ? word : (word & ~kTaggedMax) | amount;
-  }
 };
 struct Most {
   uint64_t amount;
   [[nodiscard]] uint64_t operator()(uint64_t value) const noexcept {
     return std::max(value, amount);
-  }
-  [[nodiscard]] uint64_t OnWord(uint64_t word) const noexcept {
-    return ValueOf(word) >= amount ? word : (word & ~kTaggedMax) | amount;
   }
 };
 
