@@ -100,7 +100,7 @@ enum class ValueType : uint8_t {
 
 // One limit value with its burst; the per-value exceptions of a keyed rule.
 struct Override {
-  std::string value;                 // of the first dimension of `by`; of ip also a CIDR block
+  std::string value;  // of the first dimension of `by`; of ip also a CIDR block
   Rate rate;
   std::optional<int64_t> burst;
   ValueType type = ValueType::kAny;  // scope cluster only
@@ -134,7 +134,9 @@ struct Lease {
 
 // How a token server counts a rule of scope cluster.
 struct ClusterCount {
-  int64_t flow_id = 0;      // names the count at the server; 0: made from the rule's name
+  // Names the count at the server; 0: made from the rule's name.  One for all limits without
+  // a key of a set, for all with one, and for all of concurrency.
+  int64_t flow_id = 0;
   bool per_client = false;  // the limit counts once for each client that is connected
   // kConcurrency: what a client has not given back after so long is free again.
   Duration token_ttl = std::chrono::seconds(2);
@@ -212,7 +214,7 @@ struct Rule {
   Algorithm algorithm = Algorithm::kTokenBucket;
   int buckets = 10;  // sliding_buckets only
   Duration wait{};   // token_bucket, leaky_bucket, smooth_bursty and warm_up only
-  // token_bucket, sliding_log, sliding_buckets and leap_array, local only: how far ahead
+  // token_bucket, sliding_log, sliding_buckets and leap_array, not shared: how far ahead
   // prioritised requests may take units when there are none; they wait for them.
   Duration borrow{};
   // warm_up and warm_up_window only, which need the first.

@@ -71,7 +71,7 @@ Result<std::vector<sentinel::RuleFile>> ReadSentinel(const std::vector<Input>& i
 
 // What nobody could load is not printed.
 Result<std::string> WriteFlowGuard(const RuleSet& rules) {
-  FG_RETURN_IF_ERROR(rules::Compile(rules, {.remote_allowed = true}));
+  FG_RETURN_IF_ERROR(rules::Compile(rules, {.remote_allowed = true, .cluster_allowed = true}));
   return dialects::WriteRules(rules);
 }
 
@@ -131,7 +131,8 @@ Result<void> ConvertFlowGuard(const Input& input, const ConvertFlags& flags, Con
     FG_ASSIGN_OR_RETURN(converted.text, WriteFlowGuard(parsed.rules));
     return {};
   }
-  FG_RETURN_IF_ERROR(rules::Compile(parsed.rules, {.remote_allowed = true}));
+  FG_RETURN_IF_ERROR(
+      rules::Compile(parsed.rules, {.remote_allowed = true, .cluster_allowed = true}));
   const sentinel::FromRulesResult made = sentinel::FromRules(parsed.rules);
   Report(made.differences, converted);
   FG_ASSIGN_OR_RETURN(converted.text, WriteChosen(made.lists, flags, converted));

@@ -22,6 +22,7 @@
 #include "engine/engine.h"
 #include "engine/quota_store.h"
 #include "http/ip_address.h"
+#include "rules/compiled_rule.h"
 #include "serve/decision_json.h"
 #include "serve/rate_headers.h"
 #include "serve/refusal.h"
@@ -196,7 +197,9 @@ class Answers {
 
   // `redis_key`: where it was looked up, if it was.
   engine::TakeOutcome To(const engine::RemoteTake& take, std::string& redis_key) {
-    if (peek_ == nullptr || away_) return FreshOutcome(take);
+    // Nobody can look at what a token server has counted without taking of it.
+    const bool unknown = take.rule->rule.scope == Scope::kCluster;
+    if (peek_ == nullptr || away_ || unknown) return FreshOutcome(take);
     std::optional<SharedPeek::Seen> seen = peek_->Look(take);
     away_ = !seen;
     if (away_) return FreshOutcome(take);
@@ -214,7 +217,7 @@ class Answers {
 Result<Decision> AskAll(const RuleSet& set, const Request& request, engine::Mode mode, Instant now,
                         Answers& answers, std::string& redis_key) {
   FG_ASSIGN_OR_RETURN(const std::unique_ptr<engine::Engine> engine,
-                      engine::Engine::Create({.remote_allowed = true}));
+                      engine::Engine::Create({.remote_allowed = true, .cluster_allowed = true}));
   FG_RETURN_IF_ERROR(engine->Load(set));
   engine::Attempt attempt;
   if (engine->Begin(attempt, *request.view, mode, now) == engine::Step::kRemote) {
@@ -251,7 +254,7 @@ Result<Explained> Ask(const RuleSet& rules, const Request& request, SharedPeek* 
   Explained explained;
   {
     FG_ASSIGN_OR_RETURN(const std::unique_ptr<engine::Engine> engine,
-                        engine::Engine::Create({.remote_allowed = true}));
+                        engine::Engine::Create({.remote_allowed = true, .cluster_allowed = true}));
     FG_RETURN_IF_ERROR(engine->Load(rules));
     for (engine::Explanation& rule : engine->Explain(*request.view, now)) {
       rule.decision.rule = nullptr;

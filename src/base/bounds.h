@@ -74,6 +74,9 @@ inline constexpr size_t kDimensionsPerKeyMax = 8;
 inline constexpr size_t kConditionsMax = 16;  // lists of values of one target
 inline constexpr size_t kKeyValueInlineMax =
     128;  // longer dimension values stand in a key as their hash
+inline constexpr size_t kClusterValueBytesMax =
+    kKeyValueInlineMax -
+    5;  // of an override at a token server, where its type and size come on top
 inline constexpr size_t kRouteSegmentsMax = 64;
 inline constexpr size_t kRouteFrontierMax = 256;  // route prefixes that one path may follow at once
 inline constexpr size_t kRouteBytesMax = 4 * 1024;
@@ -93,6 +96,11 @@ inline constexpr size_t kRemoteTakesPerRequestMax =
     8;  // shared rules asked for one request; more count as not answered, of lists as refused
 inline constexpr size_t kRemoteKeyBytesMax =
     2'048;  // keys of the remote takes of one request; longer ones are digested
+inline constexpr Duration kTokenTtlMin =
+    std::chrono::milliseconds(1);  // until a token of a concurrency rule is free again
+inline constexpr Duration kTokenTtlMax = std::chrono::hours(1);
+inline constexpr int64_t kTokensMax =
+    2'147'483'647;  // that one question to a token server asks for
 inline constexpr size_t kSnapshotsMax =
     8;  // rule sets in memory at once, while readers leave the old ones
 inline constexpr size_t kStoreCallsMax =

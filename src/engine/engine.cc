@@ -86,7 +86,8 @@ Result<std::unique_ptr<Engine>> Engine::Create(const EngineOptions& options) {
 
 Result<void> Engine::Load(const RuleSet& rules, std::vector<std::string>* warnings, Instant now) {
   Impl& impl = *impl_;
-  auto table = rules::Compile(rules, {.remote_allowed = impl.options.remote_allowed});
+  auto table = rules::Compile(rules, {.remote_allowed = impl.options.remote_allowed,
+                                      .cluster_allowed = impl.options.cluster_allowed});
   if (!table.ok()) {
     impl.CountLoadFailure();
     return std::move(table).error();

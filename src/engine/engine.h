@@ -121,8 +121,9 @@ struct EngineOptions {
   size_t cell_capacity = 100'000;
   size_t state_bytes = 64 << 20;
   uint64_t hash_seed = 0;
-  bool remote_allowed = false;  // a QuotaStore exists
-  int fallback_nodes = 0;       // until SetFallbackNodes; see QuotaStore::Nodes
+  bool remote_allowed = false;   // a QuotaStore exists
+  bool cluster_allowed = false;  // it asks token servers too
+  int fallback_nodes = 0;        // until SetFallbackNodes; see QuotaStore::Nodes
   // Counts what comes of requests, by resource and caller; see statistics.h.  Without them
   // only what system rules look at is counted, while there are such rules.
   bool statistics = false;

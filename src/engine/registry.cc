@@ -58,6 +58,7 @@ std::string TextOf(const rules::CompiledRule& compiled) {
   if (compiled.remote()) {  // what ForStore shows
     text.Add(std::string_view(rule.on.resource)).Add(std::string_view(rule.on.route));
     text.Add(std::string_view(rule.on.resource_regex)).Add(std::string_view(compiled.matched_by));
+    text.Add(rule.cluster.flow_id).Add(rule.cluster.per_client).Add(rule.cluster.token_ttl);
   }
   text.Add(rule.refuse.status).Add(std::string_view(rule.refuse.message));
   text.Add(rule.refuse.body ? static_cast<int>(*rule.refuse.body) : -1);

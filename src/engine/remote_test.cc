@@ -87,6 +87,22 @@ TEST_F(RemoteTest, TheStoreSeesTheTargetThatWasLoadedLast) {
   engine_->Cancel(attempt, now_);
 }
 
+// The same: a token server is asked by what was loaded last.
+TEST_F(RemoteTest, ATokenServerIsAskedByTheFlowIdThatWasLoadedLast) {
+  Rule cluster = SharedRule("cluster", 9, seconds(1));
+  cluster.scope = Scope::kCluster;
+  Build({cluster});
+  for (const ClusterCount& count : {ClusterCount{.flow_id = 7}, ClusterCount{.flow_id = 8},
+                                    ClusterCount{.flow_id = 8, .per_client = true}}) {
+    cluster.cluster = count;
+    Load({cluster});
+    Attempt attempt;
+    ASSERT_EQ(Begin(attempt), Step::kRemote);
+    EXPECT_EQ(attempt.remote_takes()[0].rule->rule.cluster, count);
+    engine_->Cancel(attempt, now_);
+  }
+}
+
 TEST_F(RemoteTest, ARemoteRefusalGivesLocalTakesBack) {
   Build({SharedRule("shared", 9, seconds(1)), LimitRule("local", 5, minutes(1)),
          ConcurrencyRule("slots", 1)});

@@ -55,6 +55,17 @@ bool ParseAddressBlock(std::string_view text, AddressBlock& block, bool* had_hos
   return true;
 }
 
+std::string AddressText(const AddressBlock& block) {
+  constexpr int kMappedBits = 96;
+  const bool v4 = IsIpv4(block);
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  inet_ntop(v4 ? AF_INET : AF_INET6, block.bytes.data() + (v4 ? kMappedBits / 8 : 0), text.data(),
+            text.size());
+  std::string out(text.data());
+  if (block.prefix_bits == AddressBlock{}.prefix_bits) return out;
+  return out + "/" + std::to_string(block.prefix_bits - (v4 ? kMappedBits : 0));
+}
+
 AddressBlock BlockAround(const AddressBlock& block, int prefix_bits) noexcept {
   AddressBlock around = block;
   around.prefix_bits = prefix_bits;

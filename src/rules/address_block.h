@@ -6,6 +6,7 @@
 #include <array>
 #include <compare>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace flowguard::rules {
@@ -23,6 +24,10 @@ struct AddressBlock {
 // Bits behind the prefix are cleared; `had_host_bits` tells that some were set.
 [[nodiscard]] bool ParseAddressBlock(std::string_view text, AddressBlock& block,
                                      bool* had_host_bits = nullptr) noexcept;
+
+// "192.0.2.7", "2001:db8::/64": as the keys of requests have it, without a prefix where it
+// is a whole address.
+[[nodiscard]] std::string AddressText(const AddressBlock& block);
 
 // The block of `prefix_bits` around the first address of `block`.
 [[nodiscard]] AddressBlock BlockAround(const AddressBlock& block, int prefix_bits) noexcept;

@@ -38,7 +38,7 @@ void CheckRelation(const Rule& rule, FaultsAt& faults) {
   const auto beside = [&](std::string_view field, bool found, std::string_view why) {
     if (found) faults.Error(field, "found beside relate_to; " + std::string(why));
   };
-  beside("scope", rule.scope == Scope::kShared, "its cell is local");
+  beside("scope", rule.scope != Scope::kLocal, "its cell is local");
   beside("by", !rule.by.empty(), "all calls of the resource count in one cell");
   if (rule.kind != RuleKind::kLimit) return;
   beside("wait", rule.wait != defaults.wait,

@@ -203,9 +203,9 @@ void CheckScope(const Rule& rule, FaultsAt& faults) {
   constexpr std::string_view kOwner = "rules with scope shared";
   if (rule.tag == CellTag::kResource && rule.on.resource.empty())
     faults.Error("tag", "found resource, but the rule names none under on");
-  if (rule.scope == Scope::kLocal) {
-    if (rule.on_store_failure != kDefaults.on_store_failure)
-      faults.Misplaced("on_store_failure", kOwner);
+  if (rule.scope == Scope::kLocal && rule.on_store_failure != kDefaults.on_store_failure)
+    faults.Misplaced("on_store_failure", "rules with scope shared or cluster");
+  if (rule.scope != Scope::kShared) {
     if (rule.tag != kDefaults.tag) faults.Misplaced("tag", kOwner);
     if (rule.lease != kDefaults.lease) faults.Misplaced("lease", kOwner);
     if (rule.shards != kDefaults.shards) faults.Misplaced("shards", kOwner);
@@ -248,16 +248,23 @@ void CheckNotLimit(const Rule& rule, FaultsAt& faults) {
   if (rule.cold_factor != kDefaults.cold_factor) faults.Misplaced("cold_factor", kOwner);
   if (rule.count_refused) faults.Misplaced("count_refused", kOwner);
   if (rule.cost != kDefaults.cost) faults.Misplaced("cost", kOwner);
-  if (rule.scope == Scope::kLocal) return;  // told by CheckScope
+  if (rule.scope != Scope::kShared) return;  // told by CheckScope
   if (rule.lease != kDefaults.lease) faults.Misplaced("lease", kOwner);
   if (rule.shards != kDefaults.shards) faults.Misplaced("shards", kOwner);
   if (rule.prefilter) faults.Misplaced("prefilter", kOwner);
 }
 
+// Of a rule that counts no units.
+void CheckIsLocal(const Rule& rule, FaultsAt& faults) {
+  if (rule.scope != kDefaults.scope)
+    faults.Misplaced("scope: " + std::string(NameOf(rule.scope)),
+                     "rules of kind limit or concurrency");
+}
+
 void CheckAccess(const Rule& rule, FaultsAt& faults) {
   CheckNotLimit(rule, faults);
   constexpr std::string_view kOwner = "rules of kind limit or concurrency";
-  if (rule.scope != kDefaults.scope) faults.Misplaced("scope: shared", kOwner);
+  CheckIsLocal(rule, faults);
   if (rule.concurrency != 0) faults.Misplaced("concurrency", "rules of kind concurrency");
   if (!rule.by.empty()) faults.Misplaced("by", kOwner);
   if (!rule.overrides.empty()) faults.Misplaced("overrides", kOwner);
@@ -267,8 +274,7 @@ void CheckAccess(const Rule& rule, FaultsAt& faults) {
 
 void CheckBreaker(const Rule& rule, FaultsAt& faults) {
   CheckNotLimit(rule, faults);
-  if (rule.scope != kDefaults.scope)
-    faults.Misplaced("scope: shared", "rules of kind limit or concurrency");
+  CheckIsLocal(rule, faults);
   if (rule.concurrency != 0) faults.Misplaced("concurrency", "rules of kind concurrency");
   if (!rule.overrides.empty()) faults.Misplaced("overrides", "rules of kind limit or concurrency");
   const BreakerRule& breaker = rule.breaker;
@@ -295,7 +301,7 @@ void CheckReading(std::string_view field, double value, double most, FaultsAt& f
 void CheckSystem(const Rule& rule, FaultsAt& faults) {
   CheckNotLimit(rule, faults);
   constexpr std::string_view kOwner = "rules of kind limit or concurrency";
-  if (rule.scope != kDefaults.scope) faults.Misplaced("scope: shared", kOwner);
+  CheckIsLocal(rule, faults);
   if (rule.concurrency != 0) faults.Misplaced("concurrency", "rules of kind concurrency");
   if (!rule.by.empty()) faults.Misplaced("by", "rules of kind limit, concurrency or breaker");
   if (!rule.overrides.empty()) faults.Misplaced("overrides", kOwner);
@@ -352,6 +358,7 @@ void CheckRule(const Rule& rule, FaultsAt& faults) {
   if (rule.kind != RuleKind::kBreaker && rule.breaker != kDefaults.breaker)
     faults.Misplaced("breaker", "rules of kind breaker");
   CheckScope(rule, faults);
+  CheckCluster(rule, faults);
   CheckRelation(rule, faults);
   if (rule.kind != RuleKind::kAccess) {
     if (!rule.allow.empty()) faults.Misplaced("allow", "rules of kind access");
@@ -386,6 +393,18 @@ std::string_view NameOf(Algorithm algorithm) noexcept {
       return "leap_array";
     case Algorithm::kStepBucket:
       return "step_bucket";
+  }
+  return "unknown";
+}
+
+std::string_view NameOf(Scope scope) noexcept {
+  switch (scope) {
+    case Scope::kLocal:
+      return "local";
+    case Scope::kShared:
+      return "shared";
+    case Scope::kCluster:
+      return "cluster";
   }
   return "unknown";
 }

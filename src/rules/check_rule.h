@@ -12,6 +12,7 @@
 
 #include "flowguard/rule.h"
 
+#include "rules/dimension.h"
 #include "rules/faults.h"
 
 namespace flowguard::rules {
@@ -26,12 +27,22 @@ void CheckParts(const Rule& rule, const Rate& rate, const std::optional<int64_t>
 // Whether what it relates to, if anything, is a resource, and goes with the rest of it.
 void CheckRelation(const Rule& rule, FaultsAt& faults);
 
+// Whether what a token server counts is what it can count, and says no more than its protocol.
+void CheckCluster(const Rule& rule, FaultsAt& faults);
+
+// Whether the value of an override of such a rule, `field`, is written as clients tell it to
+// a token server, which compares texts.  False: told.
+// Requires: `dimension` is that of the rule's key.
+[[nodiscard]] bool CheckClusterValue(const Dimension& dimension, const Override& entry,
+                                     const std::string& field, FaultsAt& faults);
+
 // What a client sees of a refusal or a degraded answer: statuses, and headers that
 // cannot smuggle a second header or change the framing of a message.
 void CheckAnswer(const Rule& rule, FaultsAt& faults);
 
 // The word for it in rules: "token_bucket".
 [[nodiscard]] std::string_view NameOf(Algorithm algorithm) noexcept;
+[[nodiscard]] std::string_view NameOf(Scope scope) noexcept;
 [[nodiscard]] std::string_view NameOf(RuleKind kind) noexcept;
 
 // Has a burst; waits for its turn; warms up: whether the fields of that name go with it.

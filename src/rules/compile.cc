@@ -4,8 +4,11 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
+#include <unordered_map>
 #include <utility>
 
 #include "flowguard/regex.h"
@@ -15,9 +18,11 @@
 #include "rules/address_block.h"
 #include "rules/breaker_spec.h"
 #include "rules/check_rule.h"
+#include "rules/cluster_key.h"
 #include "rules/compat.h"
 #include "rules/dimension_table.h"
 #include "rules/faults.h"
+#include "rules/flow_id.h"
 #include "rules/key.h"
 #include "rules/route.h"
 
@@ -44,7 +49,7 @@ uint64_t IdentityOf(const Rule& rule, const std::vector<KeyPart>& by, Duration w
   AppendPart(text, rule.name);
   AppendPart(text, NameOf(rule.kind));
   AppendPart(text, NameOf(rule.algorithm));
-  AppendPart(text, rule.scope == Scope::kShared ? "shared" : "local");
+  AppendPart(text, NameOf(rule.scope));
   for (const KeyPart& part : by) {
     AppendPart(text, part.dimension->name);
     AppendPart(text, std::to_string(static_cast<int>(part.dimension->kind)));
@@ -154,12 +159,8 @@ class Compiler {
     CheckRule(rule, faults);
     CheckCompat(rule, set_.compat, faults);
     CheckUnique(rule, index, faults);
-    if (rule.scope == Scope::kShared && rule.kind != RuleKind::kAccess &&
-        !options_.remote_allowed) {
-      faults.Error("scope",
-                   "found shared, but there is no store for shared limits; configure one "
-                   "or use scope local");
-    }
+    CheckHome(rule, faults);
+    CheckFlowId(rule, index, faults);
     CompiledRule compiled;
     compiled.index = static_cast<uint32_t>(index);
     compiled.rule = rule;
@@ -184,11 +185,11 @@ class Compiler {
                                  "apart, and costs less than a rule for each");
     const auto met_by_all =
         std::count_if(set_.rules.begin(), set_.rules.end(), [](const Rule& rule) {
-          return rule.enabled && rule.scope == Scope::kShared && rule.on == Target{};
+          return rule.enabled && rule.scope != Scope::kLocal && rule.on == Target{};
         });
     if (static_cast<size_t>(met_by_all) > base::kRemoteTakesPerRequestMax)
       faults_.warnings.push_back("rules: every request meets " + std::to_string(met_by_all) +
-                                 " shared rules; a store is "
+                                 " shared and cluster rules; stores and token servers are "
                                  "asked for " +
                                  std::to_string(base::kRemoteTakesPerRequestMax) +
                                  " of them, the others count as not answered");
@@ -202,6 +203,35 @@ class Compiler {
     faults.Error("name", "found twice; the other is " +
                              (origin.empty() ? "rule #" + std::to_string(first->second + 1)
                                              : "at " + origin));
+  }
+
+  // That there is somebody to count it.
+  void CheckHome(const Rule& rule, FaultsAt& faults) const {
+    if (rule.kind == RuleKind::kAccess) return;
+    if (rule.scope == Scope::kShared && !options_.remote_allowed) {
+      faults.Error("scope",
+                   "found shared, but there is no store for shared limits; configure one "
+                   "or use scope local");
+    }
+    if (rule.scope == Scope::kCluster && !options_.cluster_allowed) {
+      faults.Error("scope",
+                   "found cluster, which needs token servers: cluster.servers; there are none. "
+                   "Name some, or use scope local");
+    }
+  }
+
+  // That no other rule has the number by which a token server counts it.
+  void CheckFlowId(const Rule& rule, size_t index, FaultsAt& faults) {
+    if (rule.scope != Scope::kCluster || !CountsUnits(rule.kind) || rule.name.empty()) return;
+    const FlowQuestion question = FlowQuestionOf(rule);
+    const int64_t flow_id = FlowIdOf(rule);
+    const auto [first, is_new] = flows_.emplace(std::pair(question, flow_id), index);
+    if (is_new) return;
+    const Rule& other = set_.rules[first->second];
+    faults.Error("flow_id", "found " + std::to_string(flow_id) +
+                                (rule.cluster.flow_id == 0 ? ", made from the name," : "") +
+                                " twice for " + std::string(NameOf(question)) + "; the other is " +
+                                WhereOf(other, first->second) + ". Give one of them another");
   }
 
   // Faults in targets are told by CheckRule, but those of regular expressions.
@@ -334,6 +364,7 @@ class Compiler {
                                     std::to_string(base::kOverridesMax) + " are allowed");
       return;
     }
+    typed_.clear();
     for (const Override& entry : rule.overrides)
       AddOverride(rule, entry, compiled, faults);
   }
@@ -347,7 +378,13 @@ class Compiler {
                    "a value has 1 to " + std::to_string(base::kKeyValueInlineMax) + " bytes");
       return;
     }
-    if (!IndexOverride(dimension, entry.value, compiled, field, faults)) return;
+    if (rule.scope == Scope::kCluster) {
+      if (!CheckClusterValue(dimension, entry, field, faults)) return;
+      if (!IsNewTyped(entry)) return faults.Error(field, "found twice");
+    }
+    // Values of other types come from other clients: requests have texts.
+    const bool of_texts = entry.type == ValueType::kAny || entry.type == ValueType::kString;
+    if (of_texts && !IndexOverride(dimension, entry.value, compiled, field, faults)) return;
     Quota quota;
     quota.identity = IdentityOf(rule, compiled.by, entry.rate.window);
     if (rule.kind == RuleKind::kConcurrency) {
@@ -374,6 +411,13 @@ class Compiler {
       CheckParts(rule, entry.rate, entry.burst, field + ": ", faults);
     }
     compiled.overrides.push_back(std::move(quota));
+  }
+
+  // Of the rule that is added: one override for a value of a type, or one for all types.
+  bool IsNewTyped(const Override& entry) {
+    std::set<ValueType>& types = typed_[entry.value];
+    const bool any = entry.type == ValueType::kAny || types.contains(ValueType::kAny);
+    return types.insert(entry.type).second && (!any || types.size() == 1);
   }
 
   // Of the override that is added to `compiled` next.
@@ -436,8 +480,10 @@ class Compiler {
   Faults faults_;
   DimensionTable dimensions_;
   std::unordered_map<std::string, size_t> names_;
+  std::map<std::pair<FlowQuestion, int64_t>, size_t> flows_;
   bool targets_parse_ = true;
   std::optional<RouteTemplate> route_;  // of the rule that is being added
+  std::unordered_map<std::string_view, std::set<ValueType>> typed_;  // of its overrides
   RuleTable table_;
 };
 

@@ -12,7 +12,8 @@
 namespace flowguard::rules {
 
 struct CompileOptions {
-  bool remote_allowed = false;  // a store for rules with scope shared exists
+  bool remote_allowed = false;   // a store for rules with scope shared exists
+  bool cluster_allowed = false;  // token servers for rules with scope cluster are known
 };
 
 // Errors: kInvalidArgument with everything that is wrong, a line for each:

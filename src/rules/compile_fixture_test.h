@@ -36,13 +36,13 @@ inline DimensionSpec Declared(std::string name, std::string source) {
 }
 
 inline RuleTable Good(const RuleSet& set, bool remote_allowed = false) {
-  auto table = Compile(set, {.remote_allowed = remote_allowed});
+  auto table = Compile(set, {.remote_allowed = remote_allowed, .cluster_allowed = remote_allowed});
   EXPECT_TRUE(table.ok()) << table.error().message;
   return table.ok() ? *std::move(table) : RuleTable();
 }
 
 inline std::vector<std::string> Errors(const RuleSet& set, bool remote_allowed = false) {
-  auto table = Compile(set, {.remote_allowed = remote_allowed});
+  auto table = Compile(set, {.remote_allowed = remote_allowed, .cluster_allowed = remote_allowed});
   std::vector<std::string> lines;
   if (table.ok()) return lines;
   EXPECT_EQ(table.error().code, ErrorCode::kInvalidArgument);

@@ -240,7 +240,7 @@ TEST(CompileTest, MoreSharedRulesThanCanBeAskedAreAWarning) {
     rules.back().scope = Scope::kShared;
   }
   EXPECT_THAT(Good(Set(rules), true).warnings,
-              ElementsAre(HasSubstr("every request meets 9 shared rules")));
+              ElementsAre(HasSubstr("every request meets 9 shared and cluster rules")));
   rules.pop_back();
   EXPECT_TRUE(Good(Set(rules), true).warnings.empty());
 }
@@ -274,7 +274,11 @@ TEST(IdentityTest, ChangesWithWhatACellIsAbout) {
   EXPECT_NE(IdentityAfter([](Rule& r) { r.name = "b"; }), before);
   EXPECT_NE(IdentityAfter([](Rule& r) { r.by = {"user"}; }), before);
   EXPECT_NE(IdentityAfter([](Rule& r) { r.by = {}; }), before);
-  EXPECT_NE(IdentityAfter([](Rule& r) { r.scope = Scope::kShared; }), before);
+  const uint64_t shared = IdentityAfter([](Rule& r) { r.scope = Scope::kShared; });
+  const uint64_t cluster = IdentityAfter([](Rule& r) { r.scope = Scope::kCluster; });
+  EXPECT_NE(shared, before);
+  EXPECT_NE(cluster, before);
+  EXPECT_NE(cluster, shared);
   EXPECT_NE(IdentityAfter([](Rule& r) { r.buckets = 5; }), before);
   EXPECT_NE(IdentityAfter([](Rule& r) { r.rate.window = minutes(1); }), before);
   EXPECT_NE(IdentityAfter([](Rule& r) {

@@ -68,7 +68,8 @@ class CompiledRule {
   std::vector<AccessCheck> deny;
 
   [[nodiscard]] bool conditional() const noexcept { return !only.empty() || !except.empty(); }
-  [[nodiscard]] bool remote() const noexcept { return rule.scope == Scope::kShared; }
+  // Its cells are elsewhere: in a store, or at a token server.
+  [[nodiscard]] bool remote() const noexcept { return rule.scope != Scope::kLocal; }
 
   // The quota of keys whose first dimension has `value` (as Normalise gave it).
   // Cost: no allocation; nothing at all for a rule without overrides.

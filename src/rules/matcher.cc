@@ -73,11 +73,18 @@ int Phase(const Rule& rule) {
     case RuleKind::kBreaker:
       return 2;
     case RuleKind::kLimit:
-      return rule.scope == Scope::kLocal ? 3 : 5;
     case RuleKind::kConcurrency:
-      return rule.scope == Scope::kLocal ? 4 : 5;
+      break;
   }
-  return 5;
+  switch (rule.scope) {
+    case Scope::kLocal:
+      return rule.kind == RuleKind::kLimit ? 3 : 4;
+    case Scope::kShared:
+      return 5;
+    case Scope::kCluster:
+      return 6;  // what is taken at a token server is not given back
+  }
+  return 6;
 }
 
 std::string NamesOf(std::span<const Rule> rules, const std::vector<Entry>& entries) {

@@ -90,7 +90,7 @@ struct Answer {
 
 int Phase(const Rule& rule) {
   if (rule.kind == RuleKind::kAccess) return 0;
-  if (rule.scope == Scope::kShared) return 3;
+  if (rule.scope != Scope::kLocal) return rule.scope == Scope::kShared ? 3 : 4;
   return rule.kind == RuleKind::kConcurrency ? 2 : 1;
 }
 
@@ -169,8 +169,8 @@ Rule RandomRule(Random& random, size_t number) {
     if (Below(random, 2) == 0) rule.on.resource += "*";
   }
   rule.kind = static_cast<RuleKind>(Below(random, 3));
-  rule.scope =
-      rule.kind == RuleKind::kLimit && Below(random, 3) == 0 ? Scope::kShared : Scope::kLocal;
+  if (rule.kind == RuleKind::kLimit && Below(random, 3) == 0)
+    rule.scope = Below(random, 2) == 0 ? Scope::kShared : Scope::kCluster;
   rule.shadow = Below(random, 5) == 0;
   rule.enabled = Below(random, 8) != 0;
   return rule;

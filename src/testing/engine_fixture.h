@@ -25,6 +25,7 @@ class EngineFixture : public ::testing::Test {
     options.cell_capacity = 10'000;
     options.hash_seed = 42;
     options.remote_allowed = true;
+    options.cluster_allowed = true;
     options.fallback_nodes = nodes;
     options.breaker_listener = breaker_listener_;
     options.statistics = statistics_;
