@@ -29,7 +29,8 @@ TEST(RuleErrorsTest, MisspeltFieldIsCorrected) {
       "rules.yaml:4:5: unknown field \"algoritm\"; did you mean \"algorithm\"? allowed: name, "
       "enabled, shadow, on, limit, concurrency, access, breaker, system, algorithm, buckets, wait, "
       "borrow, warm_up, cold_factor, count_refused, cost, relate_to, by, overrides, scope, "
-      "on_store_failure, lease, shards, prefilter, tag, refuse, degrade");
+      "on_store_failure, lease, shards, prefilter, tag, flow_id, per_client, token_ttl, refuse, "
+      "degrade");
   EXPECT_EQ(ErrorOf("rulez: []\nrules: []\n"),
             "rules.yaml:1:1: unknown field \"rulez\"; did you mean \"rules\"? allowed: rules, "
             "dimensions, match, compat");
@@ -46,8 +47,9 @@ TEST(RuleErrorsTest, MisspeltValueIsCorrected) {
             "\"sliding_log\"? allowed: token_bucket, leaky_bucket, sliding_log, sliding_buckets, "
             "sliding_window, fixed_window, weighted_average, smooth_bursty, warm_up, "
             "warm_up_window, leap_array, step_bucket");
-  EXPECT_EQ(FieldError("limit: 1/s, scope: cluster"),
-            "rules.yaml:2:34: scope: unknown value \"cluster\"; allowed: local, shared");
+  EXPECT_EQ(FieldError("limit: 1/s, scope: clutser"),
+            "rules.yaml:2:34: scope: unknown value \"clutser\"; did you mean \"cluster\"? "
+            "allowed: local, shared, cluster");
   EXPECT_EQ(FieldError("limit: 1/s, on_store_failure: openn"),
             "rules.yaml:2:45: on_store_failure: unknown value \"openn\"; did you mean \"open\"? "
             "allowed: local, open, closed");
@@ -76,10 +78,50 @@ TEST(RuleErrorsTest, FieldsOfSharedRules) {
       "name, enabled, shadow, on, limit, concurrency, access, breaker, system, algorithm, buckets, "
       "wait, borrow, warm_up, cold_factor, count_refused, cost, relate_to, by, overrides, scope, "
       "on_store_failure, "
-      "lease, shards, "
-      "prefilter, tag, refuse, degrade");
+      "lease, shards, prefilter, tag, flow_id, per_client, token_ttl, refuse, degrade");
   EXPECT_EQ(FieldError("concurrency: 4, lease: {overshoot: 5}"),
             "rules.yaml:2:31: lease: goes with limit, not with concurrency");
+}
+
+TEST(RuleErrorsTest, FieldsOfClusterRules) {
+  const std::string cluster = "limit: 1/s, scope: cluster, on_store_failure: open, ";
+  EXPECT_EQ(FieldError(cluster + "flowid: 7"),
+            "rules.yaml:2:67: unknown field \"flowid\"; did you mean \"flow_id\"? allowed: name, "
+            "enabled, shadow, on, limit, concurrency, access, breaker, system, algorithm, buckets, "
+            "wait, borrow, warm_up, cold_factor, count_refused, cost, relate_to, by, overrides, "
+            "scope, on_store_failure, lease, shards, prefilter, tag, flow_id, per_client, "
+            "token_ttl, refuse, degrade");
+  EXPECT_EQ(FieldError(cluster + "flow_id: 0"),
+            "rules.yaml:2:76: flow_id: \"0\" is too small; the minimum is 1");
+  EXPECT_EQ(FieldError(cluster + "flow_id: 9223372036854775808"),
+            "rules.yaml:2:76: flow_id: \"9223372036854775808\" is too large; the maximum is "
+            "9223372036854775807");
+  EXPECT_EQ(FieldError(cluster + "token_ttl: 2s"),
+            "rules.yaml:2:67: token_ttl: goes with concurrency, not with limit");
+  EXPECT_EQ(FieldError("concurrency: 4, scope: cluster, on_store_failure: open, token_ttl: 2h"),
+            "rules.yaml:2:82: token_ttl: \"2h\" is too long; the maximum is 1h");
+  EXPECT_EQ(FieldError("limit: 1/s, flow_id: 7, per_client: true"),
+            "rules.yaml:2:36: flow_id: goes with scope: cluster, not with local\n"
+            "rules.yaml:2:51: per_client: goes with scope: cluster, not with local");
+  EXPECT_EQ(FieldError("access: {deny: {ip: [x]}}, flow_id: 7"),
+            "rules.yaml:2:42: flow_id: goes with limit or concurrency, not with access");
+}
+
+TEST(RuleErrorsTest, TypesOfOverrides) {
+  const std::string cluster =
+      "limit: 1/s, scope: cluster, on_store_failure: open, by: user, overrides: ";
+  EXPECT_EQ(FieldError(cluster + "{7: {rate: 5/s, type: itn}}"),
+            "rules.yaml:2:110: type: unknown value \"itn\"; did you mean \"int\"? allowed: int, "
+            "long, byte, double, float, short, bool, string");
+  EXPECT_EQ(FieldError(cluster + "{7: {type: int}}"),
+            "rules.yaml:2:92: overrides: rate is missing; write {rate: 100/s, burst: 200}");
+  EXPECT_EQ(FieldError(cluster + "{7: {rate: 5/s, typ: int}}"),
+            "rules.yaml:2:104: unknown field \"typ\"; did you mean \"type\"? allowed: rate, burst, "
+            "type");
+  EXPECT_EQ(FieldError(cluster + "{7: []}"),
+            "rules.yaml:2:92: overrides: the list is empty; write 100/s");
+  EXPECT_EQ(FieldError("limit: 1/s, by: user, overrides: {7: {rate: 5/s, type: int}}"),
+            "rules.yaml:2:70: type: goes with scope: cluster, not with local");
 }
 
 TEST(RuleErrorsTest, RateSaysWhatIsAllowedAtItsOwnColumn) {

@@ -162,6 +162,38 @@ TEST(ParseRulesTest, ASharedRuleThatSaysNothingOfStoreFailuresIsAWarning) {
   EXPECT_NE(parsed->warnings[0].find("scope: shared without on_store_failure"), std::string::npos);
 }
 
+TEST(ParseRulesTest, FieldsOfClusterRules) {
+  const Rule limit = RuleOf(
+      "limit: 9/s, scope: cluster, on_store_failure: open, flow_id: 9223372036854775807, "
+      "per_client: true");
+  EXPECT_EQ(limit.scope, Scope::kCluster);
+  EXPECT_EQ(limit.cluster, (ClusterCount{.flow_id = INT64_MAX, .per_client = true}));
+  const Rule tokens =
+      RuleOf("concurrency: 4, scope: cluster, on_store_failure: open, token_ttl: 1500ms");
+  EXPECT_EQ(tokens.cluster, (ClusterCount{.token_ttl = 1500ms}));
+}
+
+TEST(ParseRulesTest, OverridesOfClusterRulesMayHaveATypeEach) {
+  const Rule rule = RuleOf(
+      "limit: 9/s, scope: cluster, on_store_failure: open, by: user, overrides: {vip: 50/s, "
+      "7: {rate: 5/s burst 6, type: int}, 8: [{rate: 1/s, type: long}, {rate: 2/s, burst: 3, type: "
+      "string}]}");
+  EXPECT_EQ(rule.overrides, (std::vector<Override>{{"vip", {50, 1s}, {}},
+                                                   {"7", {5, 1s}, 6, ValueType::kInt},
+                                                   {"8", {1, 1s}, {}, ValueType::kLong},
+                                                   {"8", {2, 1s}, 3, ValueType::kString}}));
+}
+
+TEST(ParseRulesTest, AClusterRuleThatSaysNothingOfItsServersFailuresIsAWarning) {
+  const auto parsed = ParseRules("rules: [{name: r, limit: 1/s, scope: cluster}]\n", "r.yaml");
+
+  ASSERT_TRUE(parsed.ok()) << parsed.error().message;
+  ASSERT_EQ(parsed->warnings.size(), 1u);
+  EXPECT_EQ(parsed->warnings[0],
+            "r.yaml:1:38: scope: cluster without on_store_failure; while no token server answers "
+            "each process grants its share of the limit (`on_store_failure: local`)");
+}
+
 TEST(ParseRulesTest, CostAsANumberOrAMap) {
   EXPECT_EQ(RuleOf("limit: 9/s, cost: 5").cost.reserve, 5);
   const Cost cost =

@@ -2,6 +2,7 @@
 #include "dialects/rule_reader.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <utility>
 
@@ -50,24 +51,41 @@ void ReadRateText(const Value& value, RateFields& out) {
   if (rate->burst) out.burst = rate->burst;
 }
 
+void ReadBurst(const Value& value, RateFields& out) {
+  int64_t burst = 0;
+  if (out.burst) value.Fault("burst stands in the rate and beside it; once is enough");
+  if (ReadInteger(value, {1, base::kLimitMax}, burst)) out.burst = burst;
+}
+
 constexpr Field<RateFields> kRateFields[] = {
     {"rate", ReadRateText},
-    {"burst",
-     [](const Value& v, RateFields& out) {
-       int64_t burst = 0;
-       if (out.burst) v.Fault("burst stands in the rate and beside it; once is enough");
-       if (ReadInteger(v, {1, base::kLimitMax}, burst)) out.burst = burst;
-     }},
+    {"burst", ReadBurst},
 };
+
+void NeedRate(const Value& map) {
+  if (map.node.Find("rate") == nullptr)
+    map.Fault("rate is missing; write {rate: 100/s, burst: 200}");
+}
 
 bool ReadLimit(const Value& value, RateFields& out) {
   if (!value.node.IsMap()) {
     ReadRateText(value, out);
-  } else if (ReadMap(value, kRateFields, out) && value.node.Find("rate") == nullptr) {
-    value.Fault("rate is missing; write {rate: 100/s, burst: 200}");
+  } else if (ReadMap(value, kRateFields, out)) {
+    NeedRate(value);
   }
   return out.rate.has_value();
 }
+
+struct OverrideFields {
+  RateFields rate;
+  ValueType type = ValueType::kAny;
+};
+
+constexpr Field<OverrideFields> kOverrideFields[] = {
+    {"rate", [](const Value& v, OverrideFields& out) { ReadRateText(v, out.rate); }},
+    {"burst", [](const Value& v, OverrideFields& out) { ReadBurst(v, out.rate); }},
+    {"type", [](const Value& v, OverrideFields& out) { ReadWord(v, kValueTypeWords, out.type); }},
+};
 
 constexpr Field<Cost> kCostFields[] = {
     {"reserve", [](const Value& v, Cost& cost) { ReadInteger(v, kCostUnits, cost.reserve); }},
@@ -220,6 +238,15 @@ constexpr Field<RuleDraft> kRuleFields[] = {
      }},
     {"prefilter", [](const Value& v, RuleDraft& d) { ReadBool(v, d.rule.prefilter); }},
     {"tag", [](const Value& v, RuleDraft& d) { ReadWord(v, kCellTagWords, d.rule.tag); }},
+    {"flow_id",
+     [](const Value& v, RuleDraft& d) {
+       ReadInteger(v, {1, std::numeric_limits<int64_t>::max()}, d.rule.cluster.flow_id);
+     }},
+    {"per_client", [](const Value& v, RuleDraft& d) { ReadBool(v, d.rule.cluster.per_client); }},
+    {"token_ttl",
+     [](const Value& v, RuleDraft& d) {
+       ReadTime(v, {base::kTokenTtlMin, base::kTokenTtlMax}, d.rule.cluster.token_ttl);
+     }},
     {"refuse", [](const Value& v, RuleDraft& d) { ReadRefuse(v, d.rule.refuse); }},
     {"degrade", [](const Value& v, RuleDraft& d) { ReadDegrade(v, d.rule.degrade); }},
     {"burst",
@@ -235,6 +262,7 @@ struct KindOnly {
   std::string_view owners;
 };
 constexpr std::string_view kLimitWord = "limit";
+constexpr std::string_view kConcurrencyWord = "concurrency";
 constexpr std::string_view kCountingWords = "limit or concurrency";
 constexpr std::string_view kKeyedWords = "limit, concurrency or breaker";
 constexpr KindOnly kKindOnly[] = {
@@ -253,6 +281,9 @@ constexpr KindOnly kKindOnly[] = {
     {"scope", kOfLimit | kOfConcurrency, kCountingWords},
     {"on_store_failure", kOfLimit | kOfConcurrency, kCountingWords},
     {"tag", kOfLimit | kOfConcurrency, kCountingWords},
+    {"flow_id", kOfLimit | kOfConcurrency, kCountingWords},
+    {"per_client", kOfLimit | kOfConcurrency, kCountingWords},
+    {"token_ttl", kOfConcurrency, kConcurrencyWord},
     {"by", kOfLimit | kOfConcurrency | kOfBreaker, kKeyedWords},
     {"overrides", kOfLimit | kOfConcurrency, kCountingWords},
 };
@@ -293,6 +324,18 @@ void RefuseFieldsBesideRelation(const Value& value) {
   }
 }
 
+// Fields that only a token server looks at.
+void RefuseFieldsOfOtherScopes(const Value& value, const Rule& rule) {
+  if (rule.scope == Scope::kCluster || !CountsUnits(rule.kind)) return;
+  for (const std::string_view field : {"flow_id", "per_client", "token_ttl"}) {
+    const text::Node* node = value.node.Find(field);
+    if (node == nullptr) continue;
+    value.Part(field, *node)
+        .Fault("goes with scope: cluster, not with " +
+               std::string(WordOf(kScopeWords, rule.scope)));
+  }
+}
+
 // Fields that only some algorithms look at would be dead in the others.
 void RefuseFieldsOfOtherAlgorithms(const Value& value, const RuleDraft& draft) {
   const Algorithm algorithm = draft.rule.algorithm;
@@ -323,20 +366,38 @@ void RefuseFieldsOfOtherAlgorithms(const Value& value, const RuleDraft& draft) {
   }
 }
 
+// One exception for `key`: a limit, or {rate, burst, type}.
+void ReadOverride(const Value& value, const std::string& key, Rule& rule) {
+  OverrideFields fields;
+  if (!value.node.IsMap()) {
+    ReadRateText(value, fields.rate);
+  } else if (ReadMap(value, kOverrideFields, fields)) {
+    NeedRate(value);
+    const text::Node* type = value.node.Find("type");
+    if (type != nullptr && rule.scope != Scope::kCluster)
+      value.Part("type", *type)
+          .Fault("goes with scope: cluster, not with " +
+                 std::string(WordOf(kScopeWords, rule.scope)));
+  }
+  if (fields.rate.rate)
+    rule.overrides.push_back({key, *fields.rate.rate, fields.rate.burst, fields.type});
+}
+
 void ReadOverrides(const Value& value, Rule& rule) {
   if (!IsMap(value)) return;
   for (const text::Member& member : value.node.members) {
-    Override one{member.key, {}, {}};
     const Value exception = value.Part("overrides", member.value);
     if (rule.kind == RuleKind::kConcurrency) {
-      if (!ReadInteger(exception, kUnits, one.rate.limit)) continue;
+      Override one;
+      one.value = member.key;
+      if (ReadInteger(exception, kUnits, one.rate.limit)) rule.overrides.push_back(std::move(one));
+    } else if (exception.node.IsSequence()) {  // one for each type of the value
+      if (exception.node.items.empty()) exception.Fault("the list is empty; write 100/s");
+      for (const text::Node& item : exception.node.items)
+        ReadOverride(value.Part("overrides", item), member.key, rule);
     } else {
-      RateFields fields;
-      if (!ReadLimit(exception, fields)) continue;
-      one.rate = *fields.rate;
-      one.burst = fields.burst;
+      ReadOverride(exception, member.key, rule);
     }
-    rule.overrides.push_back(std::move(one));
   }
 }
 
@@ -385,14 +446,19 @@ void FinishRule(const Value& value, RuleDraft& draft) {
   if (draft.overrides != nullptr && draft.rule.kind != RuleKind::kAccess) {
     ReadOverrides(value.Part("overrides", *draft.overrides), draft.rule);
   }
-  if (draft.rule.scope == Scope::kShared && draft.rule.kind != RuleKind::kAccess &&
+  if (draft.rule.scope != Scope::kLocal && draft.rule.kind != RuleKind::kAccess &&
       value.node.Find("on_store_failure") == nullptr) {
+    const bool shared = draft.rule.scope == Scope::kShared;
     value.problems.Warn(value.node.Find("scope")->at,
-                        "scope: shared without on_store_failure; while the store is away each "
-                        "process grants its share of the limit (`on_store_failure: local`)");
+                        "scope: " + std::string(WordOf(kScopeWords, draft.rule.scope)) +
+                            " without on_store_failure; while " +
+                            (shared ? "the store is away" : "no token server answers") +
+                            " each process grants its share of the limit (`on_store_failure: "
+                            "local`)");
   }
   RefuseFieldsOfOtherKinds(value, draft.rule);
   RefuseFieldsBesideRelation(value);
+  RefuseFieldsOfOtherScopes(value, draft.rule);
 }
 
 }  // namespace

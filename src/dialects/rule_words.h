@@ -28,6 +28,14 @@ inline constexpr Word<Algorithm> kAlgorithmWords[] = {
 inline constexpr Word<Scope> kScopeWords[] = {
     {"local", Scope::kLocal},
     {"shared", Scope::kShared},
+    {"cluster", Scope::kCluster},
+};
+
+// A value of any type has no word.
+inline constexpr Word<ValueType> kValueTypeWords[] = {
+    {"int", ValueType::kInt},       {"long", ValueType::kLong},     {"byte", ValueType::kByte},
+    {"double", ValueType::kDouble}, {"float", ValueType::kFloat},   {"short", ValueType::kShort},
+    {"bool", ValueType::kBool},     {"string", ValueType::kString},
 };
 
 inline constexpr Word<StoreFailurePolicy> kStoreFailureWords[] = {

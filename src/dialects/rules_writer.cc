@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dialects/rules_writer.h"
 
+#include <algorithm>
 #include <string_view>
+#include <unordered_map>
+#include <vector>
 
 #include "dialects/quantities.h"
 #include "dialects/rule_words.h"
@@ -131,8 +134,9 @@ void WriteLimit(RuleLines& lines, const Rule& rule) {
 void WriteScope(RuleLines& lines, const Rule& rule) {
   const Rule defaults;
   if (rule.scope != defaults.scope) lines.Plain("scope", WordOf(kScopeWords, rule.scope));
-  // Of a shared rule it is told whatever it is: who reads the rule should not have to know.
-  if (rule.on_store_failure != defaults.on_store_failure || rule.scope == Scope::kShared) {
+  // Where there is a store to fail it is told whatever it is: who reads the rule should not
+  // have to know.
+  if (rule.on_store_failure != defaults.on_store_failure || rule.scope != Scope::kLocal) {
     lines.Plain("on_store_failure", WordOf(kStoreFailureWords, rule.on_store_failure));
   }
   if (rule.lease != defaults.lease) {
@@ -143,16 +147,58 @@ void WriteScope(RuleLines& lines, const Rule& rule) {
   if (rule.shards != defaults.shards) lines.Plain("shards", std::to_string(rule.shards));
   if (rule.prefilter) lines.Plain("prefilter", "true");
   if (rule.tag != defaults.tag) lines.Plain("tag", WordOf(kCellTagWords, rule.tag));
+  const ClusterCount& cluster = rule.cluster;
+  if (cluster.flow_id != defaults.cluster.flow_id)
+    lines.Plain("flow_id", std::to_string(cluster.flow_id));
+  if (cluster.per_client) lines.Plain("per_client", "true");
+  if (cluster.token_ttl != defaults.cluster.token_ttl)
+    lines.Plain("token_ttl", WriteDuration(cluster.token_ttl));
+}
+
+// Those of one value behind each other, for a key stands once.
+std::vector<const Override*> Grouped(const std::vector<Override>& overrides) {
+  std::unordered_map<std::string_view, size_t> first;
+  std::vector<const Override*> grouped;
+  for (size_t i = 0; i < overrides.size(); ++i) {
+    first.emplace(overrides[i].value, i);
+    grouped.push_back(&overrides[i]);
+  }
+  std::stable_sort(grouped.begin(), grouped.end(), [&](const Override* a, const Override* b) {
+    return first.at(a->value) < first.at(b->value);
+  });
+  return grouped;
+}
+
+void WriteOverride(std::string& out, const Rule& rule, const Override& one) {
+  if (rule.kind == RuleKind::kConcurrency) {
+    out += std::to_string(one.rate.limit);
+  } else if (one.type == ValueType::kAny) {
+    out += WriteRate(one.rate, one.burst);
+  } else {
+    FlowMap map(out);
+    map.Plain("rate", WriteRate(one.rate, one.burst));
+    map.Plain("type", WordOf(kValueTypeWords, one.type));
+    map.End();
+  }
 }
 
 void WriteKey(RuleLines& lines, const Rule& rule) {
   if (!rule.by.empty()) AppendList(lines.Line("by"), rule.by);
   if (rule.overrides.empty()) return;
   FlowMap map(lines.Line("overrides"));
-  for (const Override& one : rule.overrides) {
-    const bool concurrency = rule.kind == RuleKind::kConcurrency;
-    map.Plain(one.value,
-              concurrency ? std::to_string(one.rate.limit) : WriteRate(one.rate, one.burst));
+  const std::vector<const Override*> all = Grouped(rule.overrides);
+  for (size_t i = 0; i < all.size();) {
+    size_t end = i + 1;
+    while (end < all.size() && all[end]->value == all[i]->value)
+      ++end;
+    std::string& out = map.Key(all[i]->value);
+    if (end - i > 1) out += '[';
+    for (size_t one = i; one < end; ++one) {
+      if (one > i) out += ", ";
+      WriteOverride(out, rule, *all[one]);
+    }
+    if (end - i > 1) out += ']';
+    i = end;
   }
   map.End();
 }

@@ -100,11 +100,36 @@ RuleSet EverythingSet() {
   errors.name = "errors";
   errors.breaker.error_ratio.reset();
   errors.breaker.error_count = 12;
+  Rule cluster;
+  cluster.name = "cluster";
+  cluster.rate = {9, 1s};
+  cluster.algorithm = Algorithm::kSlidingLog;
+  cluster.borrow = 100ms;
+  cluster.scope = Scope::kCluster;
+  cluster.on_store_failure = StoreFailurePolicy::kOpen;
+  cluster.cluster.flow_id = 9'223'372'036'854'775'807;
+  cluster.cluster.per_client = true;
+  cluster.by = {"user"};
+  cluster.overrides = {{"7", {1, 1s}, {}, ValueType::kInt},
+                       {"7", {2, 1s}, {}, ValueType::kLong},
+                       {"7", {3, 1s}, {}, ValueType::kByte},
+                       {"7", {4, 1s}, {}, ValueType::kShort},
+                       {"7", {5, 1s}, {}, ValueType::kFloat},
+                       {"7", {6, 1s}, {}, ValueType::kDouble},
+                       {"7", {7, 1s}, 8, ValueType::kString},
+                       {"true", {8, 1s}, {}, ValueType::kBool},
+                       {"vip", {9, 1s}, {}}};
+  Rule tokens;
+  tokens.name = "tokens";
+  tokens.kind = RuleKind::kConcurrency;
+  tokens.concurrency = 3;
+  tokens.scope = Scope::kCluster;
+  tokens.cluster.token_ttl = 1500ms;
   RuleSet set;
   set.match = MatchMode::kMostSpecific;
   set.compat = Compat::kSentinel;
-  set.rules = {limit,   buckets, bucket,  concurrency, access, slow,
-               failing, errors,  warming, related,     system};
+  set.rules = {limit,  buckets, bucket,  concurrency, access,  slow,  failing,
+               errors, warming, related, system,      cluster, tokens};
   set.dimensions = {
       {"tenant", "header:x-tenant-id", MissingPolicy::kShare, "default", true, true},
       {"user", "cookie:sid", MissingPolicy::kSkip, "", false, false},
@@ -164,6 +189,30 @@ TEST(WriteRulesTest, LongOverrideValueReadsBack) {
   EXPECT_TRUE(SameRules(set, read->rules));
 }
 
+// A key stands once in a map.
+TEST(WriteRulesTest, TheOverridesOfOneValueStandTogether) {
+  RuleSet set;
+  Rule rule;
+  rule.name = "r";
+  rule.rate = {1, 1s};
+  rule.scope = Scope::kCluster;
+  rule.by = {"user"};
+  rule.overrides = {{"7", {2, 1s}, {}, ValueType::kInt},
+                    {"8", {3, 1s}, {}},
+                    {"7", {4, 1s}, {}, ValueType::kLong}};
+  set.rules = {rule};
+
+  EXPECT_EQ(WriteRules(set),
+            "rules:\n"
+            "  - name: r\n"
+            "    limit: 1/s\n"
+            "    scope: cluster\n"
+            "    on_store_failure: local\n"
+            "    by: [user]\n"
+            "    overrides: {\"7\": [{rate: 2/s, type: int}, {rate: 4/s, type: long}], "
+            "\"8\": 3/s}\n");
+}
+
 TEST(SameRulesTest, SeesADifferenceInAnyPart) {
   const RuleSet set = EverythingSet();
   RuleSet other = set;
@@ -174,7 +223,7 @@ TEST(SameRulesTest, SeesADifferenceInAnyPart) {
   unlike.compat = Compat::kNone;
   EXPECT_FALSE(SameRules(set, unlike));
   RuleSet unrelated = set;
-  Rule& related = unrelated.rules.end()[-2];
+  Rule& related = unrelated.rules[9];
   ASSERT_FALSE(related.relate_to.empty());
   related.relate_to.clear();
   RuleSet moved = set;

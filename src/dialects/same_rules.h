@@ -15,13 +15,13 @@ namespace flowguard::dialects {
   const auto members = [](const Rule& rule) {
     const auto& [name, enabled, shadow, kind, on, rate, burst, algorithm, buckets, wait, borrow,
                  warm_up, cold_factor, count_refused, cost, relate_to, concurrency, scope,
-                 on_store_failure, tag, lease, shards, prefilter, by, overrides, allow, deny,
-                 breaker, system, refuse, degrade, origin] = rule;
+                 on_store_failure, tag, lease, shards, prefilter, cluster, by, overrides, allow,
+                 deny, breaker, system, refuse, degrade, origin] = rule;
     static_cast<void>(origin);
     return std::tie(name, enabled, shadow, kind, on, rate, burst, algorithm, buckets, wait, borrow,
                     warm_up, cold_factor, count_refused, cost, relate_to, concurrency, scope,
-                    on_store_failure, tag, lease, shards, prefilter, by, overrides, allow, deny,
-                    breaker, system, refuse, degrade);
+                    on_store_failure, tag, lease, shards, prefilter, cluster, by, overrides, allow,
+                    deny, breaker, system, refuse, degrade);
   };
   return members(a) == members(b);
 }
