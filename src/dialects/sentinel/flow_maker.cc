@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <limits>
 #include <utility>
 
 #include "base/bounds.h"
+#include "dialects/sentinel/cluster_maker.h"
 #include "text/node.h"
 
 namespace flowguard::dialects::sentinel {
@@ -18,7 +18,6 @@ using std::chrono::seconds;
 using text::Quote;
 
 constexpr Duration kSecond = seconds(1);
-constexpr int64_t kCountMax = std::numeric_limits<uint32_t>::max();  // of sliding_buckets
 
 bool NamesOneOrigin(const std::string& limit_app) {
   return limit_app != kLimitAppDefault && limit_app != kLimitAppOther;
@@ -120,7 +119,7 @@ void SetExactCount(const RuleAt& at, int64_t units, Duration window, Rule& rule,
     rule.algorithm = Algorithm::kSlidingBuckets;
     rule.buckets = kFlowBuckets;
   }
-  if (maker.counts_alike() && rule.scope == Scope::kLocal) return;
+  if (maker.counts_alike()) return;
   maker.report.NoteOfMany(at, "count",
                           "counts in two halves of a second on the clock, so that twice the count "
                           "passes around an edge, and more under concurrent calls",
@@ -138,67 +137,6 @@ Duration WarmUpOf(const RuleAt& at, const FlowRule& from, RuleMaker& maker) {
   if (period <= base::kWarmUpMax) return period;
   maker.report.Note(at, "warmUpPeriodSec", "warms up over more than 31 days", "over 31 days");
   return base::kWarmUpMax;
-}
-
-int64_t UnitsOf(const RuleAt& at, double count, RuleMaker& maker) {
-  const int64_t units = WholeUnits(count, base::kRatePerSecondMax);
-  if (static_cast<double>(units) == count) return units;
-  if (count > static_cast<double>(base::kRatePerSecondMax)) {
-    maker.report.Note(at, "count", "admits more than a billion a second", "a billion");
-  } else {
-    // The same thing, but hardly what was meant.
-    maker.report.Note(at, "count", "compares with the whole part, " + std::to_string(units),
-                      units == 0 ? "refuses every call as well" : "does the same");
-  }
-  return units;
-}
-
-// A flow rule of Sentinel's token server: its client asks for tokens, whatever grade,
-// origin, strategy and behaviour say.
-void MakeClusterRule(const RuleAt& at, const FlowRule& from, Rule rule, RuleMaker& maker) {
-  const ClusterFlowConfig& config = *from.cluster_config;
-  constexpr int32_t kGlobal = 1;
-  const int64_t per_second = UnitsOf(at, from.count, maker);
-  if (per_second == 0) return maker.AddZero(std::move(rule));
-  if (from.limit_app != kLimitAppDefault || from.strategy != kStrategyDirect ||
-      from.control_behavior != kBehaviorReject || from.grade != kGradeQps) {
-    maker.report.Note(at, "clusterMode",
-                      "asks its token server whatever grade, limitApp, strategy and "
-                      "controlBehavior say, and looks at them only while it does not answer",
-                      "counts all calls of the resource by the second, at all times");
-  }
-  if (config.threshold_type != kGlobal) {
-    maker.report.Note(at, "clusterConfig.thresholdType",
-                      "counts all processes together, with the count times their number",
-                      "counts each process for itself, with the count");
-    SetExactCount(at, per_second, kSecond, rule, maker);
-    rule.borrow = kOccupyTimeout;
-    return maker.Add(std::move(rule));
-  }
-  const Duration window = milliseconds(config.window_interval_ms);
-  const int64_t in_window = per_second * config.window_interval_ms / 1'000;  // both below 2^31
-  if (window != kSecond) {
-    maker.report.Note(at, "clusterConfig.windowIntervalMs",
-                      "compares the mean of the window with the count, a call more at its end",
-                      "admits the count times the seconds of the window in it");
-  }
-  if (in_window > kCountMax) {
-    maker.report.Note(at, "count", "counts any number in its window",
-                      std::to_string(kCountMax) + " at most");
-  }
-  rule.scope = Scope::kShared;
-  SetExactCount(at, std::clamp<int64_t>(in_window, 1, kCountMax), window, rule, maker);
-  rule.on_store_failure =
-      config.fallback_to_local_when_fail ? StoreFailurePolicy::kLocal : StoreFailurePolicy::kOpen;
-  maker.report.Note(at, "clusterMode", "counts at its token server; flowId names the count there",
-                    "counts in the store of shared limits, which has to be configured; the rule's "
-                    "name names the count there");
-  if (config.fallback_to_local_when_fail) {
-    maker.report.Note(at, "clusterConfig.fallbackToLocalWhenFail",
-                      "gives each process the whole count while its server is away",
-                      "gives each its share of the count");
-  }
-  maker.Add(std::move(rule));
 }
 
 }  // namespace
@@ -219,7 +157,7 @@ void MakeFlowRule(const RuleAt& at, const FlowRule& from, const OriginsOfResourc
   }
   if (!from.cluster_mode && LeavesOutNames(at, from, maker)) return;
   Rule rule = maker.Begin(at, AboutOf(from), from.resource, from.regex);
-  if (from.cluster_mode) return MakeClusterRule(at, from, std::move(rule), maker);
+  if (from.cluster_mode) return MakeClusterFlowRule(at, from, std::move(rule), maker);
   SetOrigins(at, from, origins, rule, maker);
   SetStrategy(at, from, rule, maker);
   // Each resource that the pattern matches has a count of its own.
@@ -230,7 +168,7 @@ void MakeFlowRule(const RuleAt& at, const FlowRule& from, const OriginsOfResourc
   const bool queue = IsQueue(from) && from.count > 0;
   const int64_t units =
       queue ? std::max<int64_t>(maker.CutUnits(at, "count", from.count, base::kRatePerSecondMax), 1)
-            : UnitsOf(at, from.count, maker);
+            : maker.UnitsPerSecond(at, from.count);
   if (units == 0) return maker.AddZero(std::move(rule));
   rule.rate = queue ? ExactRate(from.count, kSecond) : Rate{units, kSecond};
   switch (from.control_behavior) {

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/hash.h"
+#include "dialects/sentinel/from_cluster.h"
 #include "dialects/sentinel/from_parts.h"
 #include "dialects/sentinel/java_values.h"
 #include "dialects/sentinel/rule_maker.h"
@@ -225,7 +226,21 @@ class Converter {
     return true;
   }
 
+  // The token server looks at the calls of a resource, and at nothing else of them.
+  void AddClusterFlow(const RuleAt& at, const Rule& rule) {
+    if (!rule.by.empty())
+      return report_.LeaveOut(at, "by", "has one count for all calls at its token server",
+                              "has one for each value");
+    if (!ConditionsFit(at, rule, {})) return;
+    const auto resource = ResourceOf(at, rule);
+    if (!resource) return;
+    FlowRule flow;
+    flow.resource = resource->name;
+    if (SetClusterFlow(at, rule, flow, report_)) Put(flow_, std::move(flow));
+  }
+
   void AddFlow(const RuleAt& at, const Rule& rule, bool origins_apart) {
+    if (rule.scope == Scope::kCluster) return AddClusterFlow(at, rule);
     FlowRule flow;
     const bool conditions = ConditionsFit(at, rule, {kOriginDimension, kContextDimension});
     if (!conditions || !SetOrigin(at, rule, origins_apart, flow) || !SetStrategy(at, rule, flow))
@@ -374,6 +389,12 @@ class Converter {
     param.resource = resource->name;
     param.regex = resource->regex;
     param.param_idx = index;
+    if (rule.scope == Scope::kCluster) {
+      if (rule.by.size() > 1)
+        return report_.LeaveOut(at, "by", "has no patterns at its token server", "has");
+      if (SetClusterParam(at, rule, param, report_)) Put(param_, std::move(param));
+      return;
+    }
     if (rule.kind == RuleKind::kConcurrency) {
       param.grade = kGradeConcurrency;
       param.count = static_cast<double>(rule.concurrency);
@@ -446,7 +467,7 @@ class Converter {
     }
     if (!rule.overrides.empty())
       report_.Note(at, "overrides", "has no exceptions for single values", "has them");
-    if (rule.scope == Scope::kShared) {
+    if (rule.scope != Scope::kLocal) {
       report_.Note(at, "scope", "is given a rule for each process", "counts over all processes");
     }
     Put(gateway_, std::move(gateway));

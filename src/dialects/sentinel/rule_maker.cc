@@ -168,6 +168,19 @@ int64_t RuleMaker::CutUnits(const RuleAt& at, std::string_view field, double cou
   return WholeUnits(count, most);
 }
 
+int64_t RuleMaker::UnitsPerSecond(const RuleAt& at, double count) {
+  const int64_t units = WholeUnits(count, base::kRatePerSecondMax);
+  if (static_cast<double>(units) == count) return units;
+  if (count > static_cast<double>(base::kRatePerSecondMax)) {
+    report.Note(at, "count", "admits more than a billion a second", "a billion");
+  } else {
+    // The same thing, but hardly what was meant.
+    report.Note(at, "count", "compares with the whole part, " + std::to_string(units),
+                units == 0 ? "refuses every call as well" : "does the same");
+  }
+  return units;
+}
+
 Duration RuleMaker::CutWait(const RuleAt& at, std::string_view field, Duration wait) {
   if (wait <= base::kWaitMax) return wait;
   report.Note(at, field, "lets calls wait longer than an hour", "an hour at most");

@@ -70,6 +70,9 @@ class RuleMaker {
   // The whole part, at most `most`: told where it is cut.  Requires: count >= 0.
   [[nodiscard]] int64_t CutUnits(const RuleAt& at, std::string_view field, double count,
                                  int64_t most);
+  // The whole part of a count of calls by the second, at most what FlowGuard counts: told
+  // where it is another number.  Requires: count >= 0.
+  [[nodiscard]] int64_t UnitsPerSecond(const RuleAt& at, double count);
   // At most what FlowGuard lets a request wait.
   [[nodiscard]] Duration CutWait(const RuleAt& at, std::string_view field, Duration wait);
 

@@ -291,30 +291,6 @@ TEST(ToRulesTest, APatternCountsEachResource) {
   EXPECT_EQ(rule.by, (Names{"resource", "origin"}));
 }
 
-TEST(ToRulesTest, ClusterRulesAreShared) {
-  const ToRulesResult made = Convert(Kind::kFlow, OnR(R"("count":50,"clusterMode":true,
-      "clusterConfig":{"flowId":7,"thresholdType":1,"windowIntervalMs":2000})"));
-  const Rule rule = OnlyRule(made);
-  EXPECT_EQ(rule.scope, Scope::kShared);
-  EXPECT_EQ(rule.on_store_failure, StoreFailurePolicy::kLocal);
-  EXPECT_EQ(rule.rate, (Rate{100, seconds(2)}));
-  EXPECT_NE(Told(made.differences, "clusterMode"), "");
-  EXPECT_NE(Told(made.differences, "clusterConfig.windowIntervalMs"), "");
-  const Rule open = FlowOf(R"("count":5,"clusterMode":true,
-      "clusterConfig":{"flowId":7,"thresholdType":1,"fallbackToLocalWhenFail":false})");
-  EXPECT_EQ(open.on_store_failure, StoreFailurePolicy::kOpen);
-}
-
-TEST(ToRulesTest, ClusterRulesOfEachClientAreLocal) {
-  const ToRulesResult made =
-      Convert(Kind::kFlow, OnR(R"("count":50,"clusterMode":true,"clusterConfig":{"flowId":7})"));
-  EXPECT_EQ(OnlyRule(made).scope, Scope::kLocal);
-  EXPECT_EQ(OnlyRule(made).rate, (Rate{50, seconds(1)}));
-  EXPECT_EQ(Told(made.differences, "clusterConfig.thresholdType"),
-            "counts all processes together, with the count times their number; counts each "
-            "process for itself, with the count");
-}
-
 // --- names and targets
 
 TEST(ToRulesTest, PathsMeetHttpRequestsToo) {
@@ -488,7 +464,7 @@ class LoadableRules : public TestWithParam<Loadable> {};
 TEST_P(LoadableRules, AreTaken) {
   const ToRulesResult made = Convert(GetParam().kind, GetParam().json);
   ASSERT_FALSE(made.rules.rules.empty());
-  const auto table = rules::Compile(made.rules, {.remote_allowed = true});
+  const auto table = rules::Compile(made.rules, {.remote_allowed = true, .cluster_allowed = true});
   EXPECT_TRUE(table.ok()) << table.error().message;
 }
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/bounds.h"
+#include "dialects/sentinel/cluster_maker.h"
 #include "dialects/sentinel/java_values.h"
 #include "dialects/sentinel/param_value.h"
 #include "rules/address_block.h"
@@ -77,7 +78,7 @@ void MakeValueRule(const RuleAt& at, const ValueRule& from, Rule rule, RuleMaker
       maker.report.Note(at, from.burst_field, "does not look at it beside a queue",
                         "does not have it");
     }
-  } else if (maker.counts_alike() && rule.scope == Scope::kLocal) {
+  } else if (maker.counts_alike()) {
     maker.report.NoteOfMany(at, "count", "forgets a value when 4,000 others came",
                             "forgets full buckets first");
   } else {
@@ -175,32 +176,12 @@ void MakeConcurrency(const RuleAt& at, double count, Rule rule, RuleMaker& maker
   if (!only_some || !some.empty()) maker.AddConcurrency(at, only_some ? 1 : count, std::move(rule));
 }
 
-// The token server counts by the second and nothing else, whatever the rule says.
-void SetClusterCount(const RuleAt& at, const ParamFlowRule& from, ValueRule& value,
-                     RuleMaker& maker) {
-  const bool queue = from.control_behavior == kBehaviorQueue;
-  if (from.duration_in_sec != 1 || from.burst_count != 0 || queue) {
-    maker.report.Note(at, "clusterMode",
-                      "asks its token server whatever durationInSec, burstCount and "
-                      "controlBehavior say, and looks at them only while it does not answer",
-                      "counts by the second, without burst and queue, at all times");
-  }
-  if (milliseconds(from.cluster_config->window_interval_ms) != kSecond) {
-    maker.report.Note(at, "clusterConfig.windowIntervalMs",
-                      "compares the mean of the window with the count", "counts by the second");
-  }
-  value.window_s = 1;
-  value.burst = 0;
-  value.behavior = kBehaviorReject;
-}
-
 }  // namespace
 
 void MakeParamFlowRule(const RuleAt& at, const ParamFlowRule& from, RuleMaker& maker) {
   if (from.grade > kGradeQps) {
     return maker.report.LeaveOut(at, "grade", "never limits by this one", "needs no rule for that");
   }
-  constexpr int32_t kGlobal = 1;
   const std::string index = std::to_string(*from.param_idx);
   const bool concurrency = from.grade == kGradeConcurrency;
   Rule rule = maker.Begin(
@@ -208,7 +189,6 @@ void MakeParamFlowRule(const RuleAt& at, const ParamFlowRule& from, RuleMaker& m
       from.resource, from.regex);
   rule.by.push_back(maker.Argument(*from.param_idx));
   if (from.regex) rule.by.emplace_back("resource");
-  rule.overrides = OverridesOf(at, from, maker);
   maker.report.NoteOfMany(at, "paramIdx", "is given the arguments of the call",
                           "is given their values as dimensions, arg0 for the first; a list is one "
                           "value; without it the rule does not apply");
@@ -216,34 +196,20 @@ void MakeParamFlowRule(const RuleAt& at, const ParamFlowRule& from, RuleMaker& m
     maker.report.Note(at, "paramIdx", "counts from the last argument of the first call",
                       "takes the dimension " + rule.by.front() + ", as the application gives it");
   }
+  if (from.cluster_mode && !concurrency)
+    return MakeClusterParamRule(at, from, std::move(rule), maker);
+  rule.overrides = OverridesOf(at, from, maker);
   if (concurrency) return MakeConcurrency(at, from.count, std::move(rule), maker);
-  ValueRule value{.count = from.count,
-                  .window_s = from.duration_in_sec,
-                  .burst = from.burst_count,
-                  .behavior = from.control_behavior,
-                  .wait_ms = from.max_queueing_time_ms,
-                  .window_field = "durationInSec",
-                  .burst_field = "burstCount",
-                  .wait_field = "maxQueueingTimeMs"};
-  if (from.cluster_mode) SetClusterCount(at, from, value, maker);
-  if (from.cluster_mode && from.cluster_config->threshold_type == kGlobal) {
-    rule.scope = Scope::kShared;
-    rule.on_store_failure = from.cluster_config->fallback_to_local_when_fail
-                                ? StoreFailurePolicy::kLocal
-                                : StoreFailurePolicy::kOpen;
-    maker.report.Note(at, "clusterMode", "counts at its token server",
-                      "counts in the store of shared limits, which has to be configured");
-    if (from.cluster_config->fallback_to_local_when_fail) {
-      maker.report.Note(at, "clusterConfig.fallbackToLocalWhenFail",
-                        "gives each process the whole count while its server is away",
-                        "gives each its share of the count");
-    }
-  } else if (from.cluster_mode) {
-    maker.report.Note(at, "clusterConfig.thresholdType",
-                      "counts all processes together, with the count times their number",
-                      "counts each process for itself, with the count");
-  }
-  MakeValueRule(at, value, std::move(rule), maker);
+  MakeValueRule(at,
+                {.count = from.count,
+                 .window_s = from.duration_in_sec,
+                 .burst = from.burst_count,
+                 .behavior = from.control_behavior,
+                 .wait_ms = from.max_queueing_time_ms,
+                 .window_field = "durationInSec",
+                 .burst_field = "burstCount",
+                 .wait_field = "maxQueueingTimeMs"},
+                std::move(rule), maker);
 }
 
 namespace {

@@ -94,39 +94,6 @@ TEST(ValueRulesTest, ArgumentsFromTheEndHaveANameOfTheirOwn) {
   EXPECT_NE(Told(made.differences, "paramIdx").find("the dimension arg-1"), std::string::npos);
 }
 
-TEST(ValueRulesTest, SharedHotParameters) {
-  const Rule rule = ParamOf(R"("paramIdx":0,"count":5,"clusterMode":true,
-      "clusterConfig":{"flowId":7,"thresholdType":1})");
-  EXPECT_EQ(rule.scope, Scope::kShared);
-  EXPECT_EQ(rule.on_store_failure, StoreFailurePolicy::kOpen);
-}
-
-// The token server counts by the second, whatever the rule says.
-TEST(ValueRulesTest, SharedHotParametersAreCountedByTheSecond) {
-  for (const std::string type : {"0", "1"}) {
-    const ToRulesResult made =
-        Convert(Kind::kParamFlow,
-                OnR(R"("paramIdx":0,"count":5,"durationInSec":60,"burstCount":3,"controlBehavior":2,
-          "maxQueueingTimeMs":500,"clusterMode":true,"clusterConfig":{"flowId":7,
-          "windowIntervalMs":2000,"fallbackToLocalWhenFail":true,"thresholdType":)" +
-                    type + "}"));
-    const Rule rule = OnlyRule(made);
-    EXPECT_EQ(rule.rate, (Rate{5, seconds(1)}));
-    EXPECT_EQ(rule.algorithm, Algorithm::kTokenBucket);
-    EXPECT_EQ(rule.burst, std::nullopt);
-    EXPECT_EQ(rule.wait, Duration{});
-    EXPECT_NE(Told(made.differences, "clusterMode").find("whatever durationInSec"),
-              std::string::npos);
-    EXPECT_NE(Told(made.differences, "clusterConfig.windowIntervalMs"), "");
-    const std::string fallback = Told(made.differences, "clusterConfig.fallbackToLocalWhenFail");
-    EXPECT_EQ(fallback.empty(), type == "0");
-  }
-  const ToRulesResult plain =
-      Convert(Kind::kParamFlow,
-              OnR(R"("paramIdx":0,"count":5,"clusterMode":true,"clusterConfig":{"flowId":7})"));
-  EXPECT_EQ(Told(plain.differences, "clusterMode"), "");
-}
-
 TEST(ValueRulesTest, ItemsThatCannotBeNamedAreLeftAway) {
   const ToRulesResult made =
       Convert(Kind::kParamFlow, OnR(R"("paramIdx":0,"count":5,"paramFlowItemList":[
