@@ -10,6 +10,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/hash.h"
+#include "dialects/sentinel/from_parts.h"
 #include "rules/flow_id.h"
 #include "text/node.h"
 
@@ -23,15 +25,16 @@ using text::Quote;
 
 constexpr int32_t kIntMax = std::numeric_limits<int32_t>::max();
 
-double PerSecond(const Rate& rate) {
-  return static_cast<double>(rate.limit) / std::chrono::duration<double>(rate.window).count();
-}
-
 // Whole milliseconds, as many as Sentinel holds; else nothing.
 std::optional<int32_t> WholeMs(Duration time) {
   const int64_t ms = std::chrono::duration_cast<milliseconds>(time).count();
   if (milliseconds(ms) != time || ms < 1 || ms > kIntMax) return std::nullopt;
   return static_cast<int32_t>(ms);
+}
+
+void NoteClosed(const RuleAt& at, const Rule& rule, Differences& report) {
+  if (rule.on_store_failure != StoreFailurePolicy::kClosed) return;
+  report.Note(at, "on_store_failure", "lets calls pass while the server is away", "refuses them");
 }
 
 template <typename Config>
@@ -45,9 +48,7 @@ void SetServer(const RuleAt& at, const Rule& rule, Config& config, Differences& 
                       "shows the number in its dashboard, which holds none above 2^53 exactly",
                       "makes it from the rule's name, unless told another");
   }
-  if (rule.on_store_failure == StoreFailurePolicy::kClosed) {
-    report.Note(at, "on_store_failure", "lets calls pass while the server is away", "refuses them");
-  }
+  NoteClosed(at, rule, report);
   if (config.fallback_to_local_when_fail) {
     report.NoteOfMany(at, "on_store_failure",
                       "gives each process the whole count while its server is away",
@@ -145,6 +146,18 @@ void AddItem(const RuleAt& at, const Rule& rule, const Override& one, ParamFlowR
 }
 
 }  // namespace
+
+void SetSharedFlow(const RuleAt& at, const Rule& rule, FlowRule& flow, Differences& report) {
+  constexpr int64_t kIdMask = (int64_t{1} << 52) - 1;  // what JavaScript holds exactly
+  flow.cluster_mode = true;
+  ClusterFlowConfig& config = flow.cluster_config.emplace();
+  config.flow_id = static_cast<int64_t>(base::HashOf(rule.name, 0).low & kIdMask) | 1;
+  config.threshold_type = 1;
+  config.fallback_to_local_when_fail = rule.on_store_failure == StoreFailurePolicy::kLocal;
+  report.Note(at, "scope", "counts at its token server, by a number made from the rule's name",
+              "counts in the store of shared limits");
+  NoteClosed(at, rule, report);
+}
 
 bool SetClusterFlow(const RuleAt& at, const Rule& rule, FlowRule& flow, Differences& report) {
   flow.cluster_mode = true;

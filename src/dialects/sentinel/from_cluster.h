@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rules of scope cluster as those of Sentinel's token server.
+// Rules of scope cluster, and shared limits, as those of Sentinel's token server.
 #pragma once
 
 #include "flowguard/rule.h"
@@ -18,5 +18,10 @@ namespace flowguard::dialects::sentinel {
                                   Differences& report);
 [[nodiscard]] bool SetClusterParam(const RuleAt& at, const Rule& rule, ParamFlowRule& param,
                                    Differences& report);
+
+// The same of a shared limit, which a token server can count as well: by a number that the
+// dashboard holds exactly.
+// Requires: the token server can say the rest of it.
+void SetSharedFlow(const RuleAt& at, const Rule& rule, FlowRule& flow, Differences& report);
 
 }  // namespace flowguard::dialects::sentinel

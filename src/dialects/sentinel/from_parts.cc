@@ -2,6 +2,7 @@
 #include "dialects/sentinel/from_parts.h"
 
 #include <algorithm>
+#include <chrono>
 #include <set>
 #include <string_view>
 
@@ -52,6 +53,10 @@ const std::vector<std::string>* ValuesUnder(const std::vector<ValuesOf>& lists,
     if (list.dimension == dimension) return &list.values;
   }
   return nullptr;
+}
+
+double PerSecond(const Rate& rate) {
+  return static_cast<double>(rate.limit) / std::chrono::duration<double>(rate.window).count();
 }
 
 void NoteFields(const RuleAt& at, const Rule& rule, Differences& report) {

@@ -29,6 +29,9 @@ namespace flowguard::dialects::sentinel {
 [[nodiscard]] const std::vector<std::string>* ValuesUnder(const std::vector<ValuesOf>& lists,
                                                           std::string_view dimension);
 
+// Units in a second.  Requires: the window is above 0.
+[[nodiscard]] double PerSecond(const Rate& rate);
+
 // What no rule of Sentinel's has.
 void NoteFields(const RuleAt& at, const Rule& rule, Differences& report);
 

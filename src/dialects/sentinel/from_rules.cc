@@ -9,7 +9,6 @@
 #include <string_view>
 #include <utility>
 
-#include "base/hash.h"
 #include "dialects/sentinel/from_cluster.h"
 #include "dialects/sentinel/from_parts.h"
 #include "dialects/sentinel/java_values.h"
@@ -36,10 +35,6 @@ template <typename Unit>
 int64_t RoundedUp(Duration duration) {
   const int64_t whole = std::chrono::duration_cast<Unit>(duration).count();
   return Unit(whole) < duration ? whole + 1 : whole;
-}
-
-double PerSecond(const Rate& rate) {
-  return static_cast<double>(rate.limit) / std::chrono::duration<double>(rate.window).count();
 }
 
 class Converter {
@@ -268,7 +263,7 @@ class Converter {
                                 "server, and nothing else there",
                                 "counts this rule in the store of shared limits");
       }
-      SetCluster(at, rule, flow);
+      SetSharedFlow(at, rule, flow, report_);
     }
     Put(flow_, std::move(flow));
   }
@@ -329,21 +324,6 @@ class Converter {
     report_.Note(at, "wait", "has no queue without a wait, and lets calls wait for 1 ms",
                  "refuses at once");
     return 1;
-  }
-
-  void SetCluster(const RuleAt& at, const Rule& rule, FlowRule& flow) {
-    constexpr int64_t kIdMask = (int64_t{1} << 52) - 1;  // what JavaScript holds exactly
-    flow.cluster_mode = true;
-    ClusterFlowConfig& config = flow.cluster_config.emplace();
-    config.flow_id = static_cast<int64_t>(base::HashOf(rule.name, 0).low & kIdMask) | 1;
-    config.threshold_type = 1;
-    config.fallback_to_local_when_fail = rule.on_store_failure == StoreFailurePolicy::kLocal;
-    report_.Note(at, "scope", "counts at its token server, by a number made from the rule's name",
-                 "counts in the store of shared limits");
-    if (rule.on_store_failure == StoreFailurePolicy::kClosed) {
-      report_.Note(at, "on_store_failure", "lets calls pass while the server is away",
-                   "refuses them");
-    }
   }
 
   // Count, window, burst and wait of a rule by values; false: told.
