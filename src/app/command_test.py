@@ -148,6 +148,23 @@ class ValidateTest(harness.Case):
         self.assertEqual(code, 1)
         self.assertIn("rules.yaml:3:5: ", err)
 
+    def test_who_counts_is_for_the_configuration_to_say(self):
+        rules = "rules: [{name: a, limit: 5/s, scope: %s, on_store_failure: open}]\n"
+        for scope in ("shared", "cluster"):
+            code, _, err = run_once("validate", self.write("rules.yaml", rules % scope))
+            self.assertEqual(code, 0, err)
+        door = "decisions: {listen: '127.0.0.1:0'}\n"
+        store = "store: {redis: 'redis://127.0.0.1:1'}\n"
+        code, _, err = run_once("validate", self.write("flowguard.yaml", door + rules % "shared"))
+        self.assertEqual(code, 1)
+        self.assertIn("scope: found shared, but there is no store for shared limits", err)
+        code, _, err = run_once("validate",
+                                self.write("flowguard.yaml", door + store + rules % "shared"))
+        self.assertEqual((code, err), (0, ""))
+        code, _, err = run_once("validate", self.write("flowguard.yaml", door + rules % "cluster"))
+        self.assertEqual(code, 1)
+        self.assertIn("scope: found cluster, which needs token servers: cluster.servers", err)
+
     def test_a_broken_configuration_is_read_as_one(self):
         for text in ("admin: {listen: x}\nadmin: {listen: y}\nrules: rules.yaml\n",
                      "exempt: [healthz]\n", "path: {merge: true}\n"):

@@ -58,10 +58,14 @@ bool IsConfig(std::string_view text, const std::string& file) {
   return false;
 }
 
+// What a rule file is used with is not its own to say.
+constexpr rules::CompileOptions kAnyHome = {.remote_allowed = true, .cluster_allowed = true};
+
 // `asked_by_name`: programs ask by resource, as far as the file tells.
-void CheckRules(const RuleSet& rules, bool asked_by_name, Findings& findings) {
+void CheckRules(const RuleSet& rules, const rules::CompileOptions& home, bool asked_by_name,
+                Findings& findings) {
   findings.rules += rules.rules.size();
-  const auto table = rules::Compile(rules, {});
+  const auto table = rules::Compile(rules, home);
   if (!table.ok()) return AddLines(table.error().message, findings.errors);
   findings.warnings.insert(findings.warnings.end(), table->warnings.begin(), table->warnings.end());
   if (asked_by_name) return;
@@ -69,13 +73,13 @@ void CheckRules(const RuleSet& rules, bool asked_by_name, Findings& findings) {
   findings.warnings.insert(findings.warnings.end(), unmet.begin(), unmet.end());
 }
 
-void CheckRuleFile(std::string_view text, const std::string& file, bool asked_by_name,
-                   Findings& findings) {
+void CheckRuleFile(std::string_view text, const std::string& file,
+                   const rules::CompileOptions& home, bool asked_by_name, Findings& findings) {
   const auto parsed = ParseRules(text, file);
   if (!parsed.ok()) return AddLines(parsed.error().message, findings.errors);
   findings.warnings.insert(findings.warnings.end(), parsed->warnings.begin(),
                            parsed->warnings.end());
-  CheckRules(parsed->rules, asked_by_name, findings);
+  CheckRules(parsed->rules, home, asked_by_name, findings);
 }
 
 void CheckConfig(std::string_view text, const std::string& file, Findings& findings) {
@@ -84,14 +88,15 @@ void CheckConfig(std::string_view text, const std::string& file, Findings& findi
   if (!parsed.ok()) return AddLines(parsed.error().message, findings.errors);
   findings.warnings = parsed->warnings;
   const bool asked_by_name = parsed->config.decisions_listen.has_value();
+  const rules::CompileOptions home = {.remote_allowed = parsed->config.store.has_value()};
   if (parsed->config.inline_rules)
-    CheckRules(*parsed->config.inline_rules, asked_by_name, findings);
+    CheckRules(*parsed->config.inline_rules, home, asked_by_name, findings);
   if (parsed->config.rules_path.empty()) return;
   const std::string path =
       (std::filesystem::path(file).parent_path() / parsed->config.rules_path).string();
   const auto rules = sources::ReadFile(path);
   if (!rules.ok()) return AddLines(rules.error().message, findings.errors);
-  CheckRuleFile(*rules, path, asked_by_name, findings);
+  CheckRuleFile(*rules, path, home, asked_by_name, findings);
 }
 
 Findings Check(const std::string& file) {
@@ -103,7 +108,7 @@ Findings Check(const std::string& file) {
   } else if (IsConfig(*text, file)) {
     CheckConfig(*text, file, findings);
   } else {
-    CheckRuleFile(*text, file, false, findings);
+    CheckRuleFile(*text, file, kAnyHome, false, findings);
   }
   return findings;
 }
