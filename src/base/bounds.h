@@ -144,6 +144,15 @@ inline constexpr size_t kStoreServersMax =
 inline constexpr size_t kSlotEpochsMax = 4;  // owners of one cell's slots, one after the other
 inline constexpr int kReleaseTriesMax = 16;  // until a slot is left to expire
 
+// --- clients of token servers, one a worker
+inline constexpr size_t kTokenServersMax = 16;     // that one client knows
+inline constexpr uint32_t kTokenAsksMax = 16'384;  // of one connection without an answer
+inline constexpr size_t kTokenCallsMax =
+    16'384;  // requests that wait for token servers; more count as not answered
+inline constexpr size_t kTokenUnsentBytesMax = size_t{1} << 20;  // questions that wait to be sent
+inline constexpr Duration kTokenOverdueMax =
+    std::chrono::seconds(10);  // without a word on a connection: it is made anew
+
 // --- text
 inline constexpr size_t kTextDepthMax = 64;         // maps and lists within each other
 inline constexpr size_t kTextNodesMax = 4'000'000;  // values of one document
@@ -185,6 +194,10 @@ inline constexpr size_t kOpenEntriesMax =
     16'384;  // entries between /v1/enter and /v1/exit, 4 KiB each
 inline constexpr Duration kEntryTtlMax = std::chrono::hours(1);
 
+// --- connections to other servers
+inline constexpr Duration kConnectBackoffMin = std::chrono::milliseconds(10);
+inline constexpr Duration kConnectBackoffMax = std::chrono::milliseconds(500);
+
 // --- Redis
 inline constexpr size_t kRespLineBytesMax = 8 * 1024;          // of a simple string or error
 inline constexpr size_t kRespBulkBytesMax = 1024 * 1024;       // of one bulk string
@@ -197,8 +210,6 @@ inline constexpr size_t kRedisPendingBytesMax = 4 * 1024 * 1024;  // of the same
 inline constexpr size_t kRedisCommandBytesMax = 256 * 1024;       // of one command
 inline constexpr Duration kRedisOverdueMax =
     std::chrono::seconds(1);  // a reply this long past its deadline: the connection is given up
-inline constexpr Duration kRedisBackoffMin = std::chrono::milliseconds(10);
-inline constexpr Duration kRedisBackoffMax = std::chrono::milliseconds(500);
 inline constexpr size_t kRedisHostsMax = 64;     // named in one URL
 inline constexpr size_t kRedisNodesMax = 1'000;  // masters of one cluster
 inline constexpr int kRedisRedirectsMax = 5;     // of one command

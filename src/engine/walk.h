@@ -182,6 +182,10 @@ class Walk {
   [[nodiscard]] static bool IsSlot(const Hold& hold) noexcept {
     return hold.rule->info.kind == RuleKind::kConcurrency;
   }
+  // How many processes share the rule's limit; 0: not known.
+  [[nodiscard]] int NodesOf(const LiveRule& rule) const noexcept {
+    return rule.limit_each ? 1 : ground_.nodes.load(std::memory_order_relaxed);
+  }
   // This node's share as a spec; false: not known.
   bool MakeShare(const LiveSpec& spec, int nodes) noexcept;
   // Good until the next CellOf.

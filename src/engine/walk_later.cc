@@ -92,7 +92,7 @@ void Walk::NotAnswered(Hold& hold) noexcept {
   const LiveRule& rule = *hold.rule;
   hold.state = Hold::State::kNone;
   if (rule.on_store_failure == StoreFailurePolicy::kOpen) return;
-  const int nodes = ground_.nodes.load(std::memory_order_relaxed);
+  const int nodes = NodesOf(rule);
   if (rule.on_store_failure == StoreFailurePolicy::kLocal && nodes > 0 && IsSlot(hold)) {
     hold.share_nodes = static_cast<int16_t>(nodes);
     TakeShareOfSlots(hold);
@@ -141,7 +141,7 @@ bool Walk::MakeShare(const LiveSpec& spec, int nodes) noexcept {
 }
 
 void Walk::Mirror(const Hold& hold) noexcept {
-  const int nodes = ground_.nodes.load(std::memory_order_relaxed);
+  const int nodes = NodesOf(*hold.rule);
   if (hold.rule->on_store_failure != StoreFailurePolicy::kLocal || IsSlot(hold) || nodes <= 0) {
     return;
   }

@@ -61,7 +61,7 @@ TEST_F(ClientTest, AWrongPasswordIsNoConnectionAndIsTriedAgain) {
   Turn();
   EXPECT_EQ(log.FailureOf(1), Failure::kNotSent);
   EXPECT_EQ(metrics.connect_failures.value(), 1U);
-  Advance(base::kRedisBackoffMin);
+  Advance(base::kConnectBackoffMin);
   EXPECT_EQ(server.accepted(), 2U);
 }
 
@@ -206,7 +206,7 @@ TEST_F(ClientTest, ReadOnlyClosesWhenAllIsAnsweredAndConnectsAnew) {
   EXPECT_EQ(log.FailureOf(2), Failure::kReadOnly) << "its reply was waited for";
   server.Commands();
   EXPECT_FALSE(server.connected());
-  Advance(base::kRedisBackoffMin);
+  Advance(base::kConnectBackoffMin);
   Greet();
   EXPECT_EQ(server.accepted(), 2U);
   Run(4);
@@ -296,7 +296,7 @@ TEST_F(ClientTest, AHalfOpenConnectionIsGivenUp) {
   EXPECT_EQ(log.FailureOf(2), Failure::kLost);
   server.Commands();
   EXPECT_FALSE(server.connected());
-  Advance(base::kRedisBackoffMin);
+  Advance(base::kConnectBackoffMin);
   Greet();
   EXPECT_EQ(metrics.connected.value(), 1U);
 }
@@ -386,7 +386,7 @@ TEST_F(ClientTest, ConnectsAgainWithinTheLongestWaitHoweverLongItWasDown) {
   Turn();
   EXPECT_EQ(log.FailureOf(1), Failure::kNotSent);
   server.Up();
-  Advance(base::kRedisBackoffMax);
+  Advance(base::kConnectBackoffMax);
   Greet();
   Run(2);
   Turn();

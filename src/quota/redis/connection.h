@@ -25,12 +25,12 @@
 
 #include "flowguard/time.h"
 
+#include "net/backoff.h"
 #include "net/loop.h"
 #include "net/resolver.h"
 #include "net/socket.h"
 #include "net/timer.h"
 #include "net/tls_context.h"
-#include "quota/redis/backoff.h"
 #include "quota/redis/command_queue.h"
 #include "quota/redis/commander.h"
 #include "quota/redis/error_reply.h"
@@ -162,7 +162,7 @@ class Connection final : public net::Watcher, private net::ResolverUser {
   std::unique_ptr<net::TlsStream> tls_;
   net::Resolver resolver_;
   uint32_t attempts_ = 0;  // chooses among the addresses of a name
-  Backoff backoff_;
+  net::Backoff backoff_;
   net::Timer state_timer_;     // connecting, waiting to try again, probing
   net::Timer deadline_timer_;  // of the commands
 

@@ -10,9 +10,9 @@
 
 #include "base/bounds.h"
 
-namespace flowguard::quota::redis {
+namespace flowguard::net {
 
-// Doubles from kRedisBackoffMin to kRedisBackoffMax; each wait is drawn from its upper
+// Doubles from kConnectBackoffMin to kConnectBackoffMax; each wait is drawn from its upper
 // half, so that clients that failed together do not come back together.
 class Backoff {
  public:
@@ -20,11 +20,11 @@ class Backoff {
 
   [[nodiscard]] Duration Next() noexcept {
     const Duration whole = wait_;
-    wait_ = std::min(2 * wait_, base::kRedisBackoffMax);
+    wait_ = std::min(2 * wait_, base::kConnectBackoffMax);
     const auto half = static_cast<uint64_t>(whole.count() / 2);
     return whole - Duration(static_cast<int64_t>(Random() % (half + 1)));
   }
-  void Reset() noexcept { wait_ = base::kRedisBackoffMin; }
+  void Reset() noexcept { wait_ = base::kConnectBackoffMin; }
 
  private:
   // SplitMix64.
@@ -35,7 +35,7 @@ class Backoff {
     return z ^ (z >> 31);
   }
   uint64_t state_;
-  Duration wait_ = base::kRedisBackoffMin;
+  Duration wait_ = base::kConnectBackoffMin;
 };
 
-}  // namespace flowguard::quota::redis
+}  // namespace flowguard::net
