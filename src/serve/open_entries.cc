@@ -90,21 +90,26 @@ OpenEntries::~OpenEntries() {
 std::optional<EntryId> OpenEntries::Add(std::unique_ptr<engine::Attempt>& attempt,
                                         const http::IpAddress& peer, Instant expires,
                                         std::shared_ptr<StoreDues> dues) {
-  FG_DCHECK(attempt->entered());
   const EntryId id{base::RandomSeed(), base::RandomSeed()};
+  if (!AddAs(id, attempt, peer, expires, std::move(dues))) return std::nullopt;
+  return id;
+}
+
+bool OpenEntries::AddAs(EntryId id, std::unique_ptr<engine::Attempt>& attempt,
+                        const http::IpAddress& peer, Instant expires,
+                        std::shared_ptr<StoreDues> dues) {
+  FG_DCHECK(attempt->entered());
   const base::MutexLock lock(mutex_);
   const auto mine = open_of_peer_.find(peer.bytes());
   const bool peer_full = mine != open_of_peer_.end() && mine->second >= per_peer_max_;
-  if (open_.size() >= open_max_ || peer_full) {
+  if (open_.size() >= open_max_ || peer_full || open_.contains(id)) {
     ++counters_.refused;
-    return std::nullopt;
+    return false;
   }
-  Open entry{std::move(attempt), expires, peer.bytes(), std::move(dues)};
-  const bool fresh = open_.try_emplace(id, std::move(entry)).second;
-  FG_CHECK(fresh);
+  open_.emplace(id, Open{std::move(attempt), expires, peer.bytes(), std::move(dues)});
   by_expiry_.emplace(expires, id);
   ++open_of_peer_[peer.bytes()];
-  return id;
+  return true;
 }
 
 OpenEntries::Open OpenEntries::Remove(OpenMap::iterator at) {

@@ -8,7 +8,8 @@
 //   (1) At most `open_max` entries are open, `per_peer_max` of one address.
 //   (2) Every entry settles exactly once: by End, by Expire, by SettleOwing, or by the
 //       destructor.
-//   (3) An id is 128 random bits; nobody ends an entry that he was not given.
+//   (3) An id is 128 random bits, or what its caller made of as many as its protocol has room
+//       for; nobody ends an entry that he was not given.
 //   (4) What an entry took from a store goes back to that one, on that one's loop,
 //       whichever thread settles it.
 //
@@ -109,6 +110,10 @@ class OpenEntries {
   // Requires: attempt->entered().
   std::optional<EntryId> Add(std::unique_ptr<engine::Attempt>& attempt, const http::IpAddress& peer,
                              Instant expires, std::shared_ptr<StoreDues> dues = nullptr);
+  // The same under an id that the caller has made.  False: there is no room, or an entry
+  // that has the id.
+  bool AddAs(EntryId id, std::unique_ptr<engine::Attempt>& attempt, const http::IpAddress& peer,
+             Instant expires, std::shared_ptr<StoreDues> dues);
 
   // Settles an entry.  False: there is none with this id (never given, ended already,
   // or expired).

@@ -81,6 +81,19 @@ class Fixture : public ::testing::Test {
 
 using OpenEntriesTest = Fixture;
 
+TEST_F(OpenEntriesTest, AnIdOfTheCallersIsTakenOnce) {
+  constexpr EntryId kId{.high = 0, .low = 7};
+  auto first = Entered();
+  EXPECT_TRUE(entries_.AddAs(kId, first, kPeer, kStart + seconds(10), nullptr));
+  EXPECT_EQ(first, nullptr);
+  auto second = Entered();
+  EXPECT_FALSE(entries_.AddAs(kId, second, kPeer, kStart + seconds(10), nullptr));
+  engine_->Cancel(*second, kStart);
+  EXPECT_EQ(InFlight(), 1);
+  EXPECT_TRUE(entries_.End(kId, Outcome::kOk, {}, kStart));
+  EXPECT_EQ(InFlight(), 0);
+}
+
 TEST_F(OpenEntriesTest, EndSettlesOnce) {
   const EntryId id = Add(kStart + seconds(10));
   EXPECT_EQ(InFlight(), 1);
