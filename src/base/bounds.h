@@ -198,6 +198,9 @@ inline constexpr Duration kEntryTtlMax = std::chrono::hours(1);
 inline constexpr Duration kConnectBackoffMin = std::chrono::milliseconds(10);
 inline constexpr Duration kConnectBackoffMax = std::chrono::milliseconds(500);
 
+// --- token server
+inline constexpr size_t kTokenNamespacesMax = 1'000;  // that have rules, in a process's life
+
 // --- Redis
 inline constexpr size_t kRespLineBytesMax = 8 * 1024;          // of a simple string or error
 inline constexpr size_t kRespBulkBytesMax = 1024 * 1024;       // of one bulk string

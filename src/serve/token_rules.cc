@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve/token_rules.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "base/bounds.h"
+#include "base/check.h"
+#include "rules/compile.h"
+#include "rules/faults.h"
+#include "serve/token_value.h"
+
+namespace flowguard::serve {
+namespace {
+
+using rules::FlowQuestion;
+
+constexpr std::string_view kValue = "value";  // the one dimension of the engine's rules
+
+std::string ResourceOf(FlowQuestion question, int64_t flow_id) {
+  constexpr std::array<std::string_view, 3> kKinds = {"flow/", "param/", "concurrent/"};
+  return std::string(kKinds[static_cast<size_t>(question)]) + std::to_string(flow_id);
+}
+
+// The most units that a rate may have whose algorithm and window are these.
+int64_t LimitMax(Algorithm algorithm, Duration window) noexcept {
+  const int64_t most = std::min(base::kLimitMax, window.count());  // one unit a nanosecond
+  switch (algorithm) {
+    case Algorithm::kSlidingLog:
+      return std::min(most, base::kSlidingLogLimitMax);
+    case Algorithm::kSlidingBuckets:
+      return std::min<int64_t>(most, std::numeric_limits<uint32_t>::max());
+    default:
+      return most;
+  }
+}
+
+// For each of `clients`; what is wrong as it is written stays so.
+int64_t Times(int64_t units, int64_t clients, int64_t most) noexcept {
+  return units > most / clients ? std::max(units, most) : units * clients;
+}
+
+bool IsNameCharacter(char c) noexcept {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+         std::string_view("._:/-@").find(c) != std::string_view::npos;
+}
+
+// Rules of all namespaces on their way to one engine.
+class Maker {
+ public:
+  explicit Maker(bool shared) : shared_(shared) {
+    DimensionSpec value;
+    value.name = kValue;
+    value.missing = MissingPolicy::kRefuse;
+    made_.counted.dimensions.push_back(std::move(value));
+  }
+
+  void Add(const TokenNamespace& space, size_t place, size_t clients) {
+    const size_t errors_before = faults_.errors.size();
+    CheckSpace(space);
+    RuleSet set = space.rules;
+    std::erase_if(set.rules, [](const Rule& rule) { return rule.scope != Scope::kCluster; });
+    const auto compiled = rules::Compile(set, {.remote_allowed = false, .cluster_allowed = true});
+    if (!compiled.ok()) faults_.errors.push_back(compiled.error().message);
+    if (faults_.errors.size() != errors_before) return;
+    for (size_t i = 0; i < set.rules.size(); ++i) {
+      const Rule& rule = set.rules[i];
+      if (!rule.enabled) continue;
+      rules::FaultsAt faults(rules::WhereOf(rule, i), faults_);
+      AddRule(space, rule, {.place = place, .clients = clients}, faults);
+    }
+  }
+
+  Result<TokenRules> Take() {
+    if (faults_.errors.empty()) return std::move(made_);
+    std::string text;
+    for (const std::string& line : faults_.errors)
+      text.append(text.empty() ? "" : "\n").append(line);
+    return Error::InvalidArgument(std::move(text));
+  }
+
+ private:
+  struct Home {
+    size_t place;  // of its namespace
+    size_t clients;
+  };
+
+  void CheckSpace(const TokenNamespace& space) {
+    rules::FaultsAt faults("namespace \"" + space.name + "\"", faults_);
+    const bool good = !space.name.empty() && space.name.size() <= base::kRuleNameBytesMax &&
+                      std::all_of(space.name.begin(), space.name.end(), IsNameCharacter);
+    if (!good) {
+      faults.Error("", "a name has 1 to " + std::to_string(base::kRuleNameBytesMax) +
+                           " letters, digits and . _ : / - @");
+    }
+    if (!names_.insert(space.name).second) faults.Error("", "found twice");
+    if (space.questions_per_second < 1 || space.questions_per_second > base::kRatePerSecondMax) {
+      faults.Error("questions_per_second", "found " + std::to_string(space.questions_per_second) +
+                                               "; allowed 1 to " +
+                                               std::to_string(base::kRatePerSecondMax));
+    }
+  }
+
+  void AddRule(const TokenNamespace& space, const Rule& rule, const Home& home,
+               rules::FaultsAt& faults) {
+    const int64_t flow_id = rules::FlowIdOf(rule);
+    const FlowQuestion question = rules::FlowQuestionOf(rule);
+    TokenFlow flow{.resource = ResourceOf(question, flow_id),
+                   .space = home.place,
+                   .shadow = rule.shadow,
+                   .closed = rule.cluster.per_client && home.clients == 0 && !rule.shadow,
+                   .token_ttl = rule.cluster.token_ttl};
+    const std::string where = rules::WhereOf(rule, 0) + " of namespace \"" + space.name + "\"";
+    const auto [first, is_new] = wheres_.emplace(flow.resource, where);
+    if (!is_new) {
+      faults.Error("flow_id", "found " + std::to_string(flow_id) +
+                                  (rule.cluster.flow_id == 0 ? ", made from the name," : "") +
+                                  " twice for " + std::string(rules::NameOf(question)) +
+                                  "; the other is " + first->second + ". Give one of them another");
+      return;
+    }
+    made_.counted.rules.push_back(Counted(space, rule, flow, home));
+    const bool added = made_.flows.Add(question, flow_id, std::move(flow));
+    FG_CHECK(added);
+  }
+
+  // The rule of the engine.
+  Rule Counted(const TokenNamespace& space, const Rule& rule, const TokenFlow& flow,
+               const Home& home) const {
+    Rule counted;
+    counted.name = space.name == kDefaultNamespace ? rule.name : rule.name + "@" + space.name;
+    counted.origin = rule.origin;
+    counted.shadow = rule.shadow;
+    counted.kind = rule.kind;
+    counted.on.resource = flow.resource;
+    counted.scope = shared_ ? Scope::kShared : Scope::kLocal;
+    const auto clients =
+        rule.cluster.per_client ? std::max<int64_t>(static_cast<int64_t>(home.clients), 1) : 1;
+    counted.concurrency = Times(rule.concurrency, clients, base::kLimitMax);
+    counted.rate = Multiplied(rule.rate, rule, clients);
+    counted.burst = Multiplied(rule.burst, clients);
+    counted.algorithm = rule.algorithm;
+    counted.buckets = rule.buckets;
+    if (!shared_) counted.borrow = rule.borrow;
+    if (rule.by.empty()) return counted;
+    counted.by.emplace_back(kValue);
+    for (const Override& one : rule.overrides) {
+      for (std::string& value : EncodeTokenValues(one.type, one.value)) {
+        counted.overrides.push_back({.value = std::move(value),
+                                     .rate = Multiplied(one.rate, rule, clients),
+                                     .burst = Multiplied(one.burst, clients)});
+      }
+    }
+    return counted;
+  }
+
+  static Rate Multiplied(const Rate& rate, const Rule& rule, int64_t clients) {
+    return {Times(rate.limit, clients, LimitMax(rule.algorithm, rate.window)), rate.window};
+  }
+  static std::optional<int64_t> Multiplied(std::optional<int64_t> burst, int64_t clients) {
+    if (burst) burst = Times(*burst, clients, base::kLimitMax);
+    return burst;
+  }
+
+  const bool shared_;
+  rules::Faults faults_;
+  std::set<std::string> names_;                // of namespaces
+  std::map<std::string, std::string> wheres_;  // of rules, by their resource
+  TokenRules made_;
+};
+
+}  // namespace
+
+bool TokenFlows::Add(Question question, int64_t flow_id, TokenFlow flow) {
+  size_t& place = by_id_[flow_id].places[static_cast<size_t>(question)];
+  if (place != kNone) return false;
+  place = flows_.size();
+  flows_.push_back(std::move(flow));
+  return true;
+}
+
+const TokenFlows::Known* TokenFlows::Find(int64_t flow_id) const noexcept {
+  const auto found = by_id_.find(flow_id);
+  return found == by_id_.end() ? nullptr : &found->second;
+}
+
+const TokenFlow& TokenFlows::AnyOf(const Known& known) const noexcept {
+  return flows_[*std::min_element(known.places.begin(), known.places.end())];
+}
+
+Result<TokenRules> MakeTokenRules(std::span<const TokenNamespace> namespaces,
+                                  std::span<const size_t> clients, bool shared) {
+  FG_CHECK(namespaces.size() == clients.size());
+  Maker maker(shared);
+  for (size_t i = 0; i < namespaces.size(); ++i)
+    maker.Add(namespaces[i], i, clients[i]);
+  return maker.Take();
+}
+
+}  // namespace flowguard::serve

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Rules of scope cluster as a token server counts them: each as a rule of its engine, on a
+// resource of its own, and a table of what questions ask for.
+//
+//   question          rule                     resource in the engine
+//   flow 7            a limit without a key    flow/7
+//   param flow 7      a limit with one         param/7, by "value"
+//   acquire 7         a concurrency rule       concurrent/7
+//
+// Threads: plain values and functions.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "flowguard/result.h"
+#include "flowguard/rule.h"
+#include "flowguard/time.h"
+
+#include "rules/flow_id.h"
+
+namespace flowguard::serve {
+
+inline constexpr std::string_view kDefaultNamespace = "default";
+inline constexpr int64_t kTokenQpsDefault = 1'000'000;
+
+// The rules of one namespace.
+struct TokenNamespace {
+  // Rules of others than the default one are called NAME@NAMESPACE among the engine's, so
+  // it has characters that names of rules may have.
+  std::string name{kDefaultNamespace};
+  RuleSet rules;                                    // those of other scopes are passed over
+  int64_t questions_per_second = kTokenQpsDefault;  // 1 to 1e9; above: TOO_MANY_REQUEST
+};
+
+// What a question asks for.
+struct TokenFlow {
+  std::string resource;  // of its rule
+  size_t space = 0;      // its namespace, by place
+  bool shadow = false;   // answered as if there were enough
+  bool closed = false;   // a limit per client, and no client is there: nothing of it is left
+  Duration token_ttl{};  // concurrency rules
+};
+
+// Threads: immutable once filled.
+class TokenFlows {
+ public:
+  using Question = rules::FlowQuestion;
+  static constexpr size_t kNone = std::numeric_limits<size_t>::max();
+
+  // False: there is one.
+  [[nodiscard]] bool Add(Question question, int64_t flow_id, TokenFlow flow);
+
+  // What a flow id stands for: places of flows, by question, or kNone.
+  struct Known {
+    std::array<size_t, 3> places{kNone, kNone, kNone};
+  };
+  // Null: no rule has the id.
+  // Cost: a look-up.
+  [[nodiscard]] const Known* Find(int64_t flow_id) const noexcept;
+  // Null: rules that have it are asked for by other questions.
+  [[nodiscard]] const TokenFlow* Of(const Known& known, Question question) const noexcept {
+    const size_t place = known.places[static_cast<size_t>(question)];
+    return place == kNone ? nullptr : &flows_[place];
+  }
+  // One of the flows that have the id.
+  [[nodiscard]] const TokenFlow& AnyOf(const Known& known) const noexcept;
+
+ private:
+  std::vector<TokenFlow> flows_;
+  std::unordered_map<int64_t, Known> by_id_;
+};
+
+struct TokenRules {
+  RuleSet counted;  // of the engine
+  TokenFlows flows;
+};
+
+// The rules that are enabled and of scope cluster, limits per client multiplied with
+// `clients`, by namespace; a product that is too large for the algorithm is its largest.
+// `shared`: their counts are in a store, which lends nothing.
+// Errors: a line each, with the place of the rule: those of rules::Compile, a number that
+//         asks for two rules, a namespace that is named twice.  The engine says what a product
+//         or a store does not allow.
+// Requires: as many `clients` as `namespaces`.
+[[nodiscard]] Result<TokenRules> MakeTokenRules(std::span<const TokenNamespace> namespaces,
+                                                std::span<const size_t> clients, bool shared);
+
+}  // namespace flowguard::serve
