@@ -2,6 +2,7 @@
 #include "serve/token_rules.h"
 
 #include <algorithm>
+#include <chrono>
 #include <limits>
 #include <map>
 #include <set>
@@ -43,6 +44,15 @@ int64_t Times(int64_t units, int64_t clients, int64_t most) noexcept {
   return units > most / clients ? std::max(units, most) : units * clients;
 }
 
+// The same number a second.
+Rate InWindow(const Rate& rate, Duration window) noexcept {
+  if (rate.window == window) return rate;
+  const double limit = static_cast<double>(rate.limit) * static_cast<double>(window.count()) /
+                       static_cast<double>(rate.window.count());
+  const auto whole = static_cast<int64_t>(std::min(limit, static_cast<double>(base::kLimitMax)));
+  return {whole, window};
+}
+
 bool IsNameCharacter(char c) noexcept {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
          std::string_view("._:/-@").find(c) != std::string_view::npos;
@@ -51,7 +61,7 @@ bool IsNameCharacter(char c) noexcept {
 // Rules of all namespaces on their way to one engine.
 class Maker {
  public:
-  explicit Maker(bool shared) : shared_(shared) {
+  Maker(bool shared, const TokenWindows& windows) : shared_(shared), windows_(windows) {
     DimensionSpec value;
     value.name = kValue;
     value.missing = MissingPolicy::kRefuse;
@@ -122,14 +132,13 @@ class Maker {
                                   "; the other is " + first->second + ". Give one of them another");
       return;
     }
-    made_.counted.rules.push_back(Counted(space, rule, flow, home));
+    made_.counted.rules.push_back(CountedAs(space, rule, home, flow));
     const bool added = made_.flows.Add(question, flow_id, std::move(flow));
     FG_CHECK(added);
   }
 
-  // The rule of the engine.
-  Rule Counted(const TokenNamespace& space, const Rule& rule, const TokenFlow& flow,
-               const Home& home) const {
+  // The rule of the engine, for `flow`.
+  Rule CountedAs(const TokenNamespace& space, const Rule& rule, const Home& home, TokenFlow& flow) {
     Rule counted;
     counted.name = space.name == kDefaultNamespace ? rule.name : rule.name + "@" + space.name;
     counted.origin = rule.origin;
@@ -137,35 +146,57 @@ class Maker {
     counted.kind = rule.kind;
     counted.on.resource = flow.resource;
     counted.scope = shared_ ? Scope::kShared : Scope::kLocal;
-    const auto clients =
-        rule.cluster.per_client ? std::max<int64_t>(static_cast<int64_t>(home.clients), 1) : 1;
-    counted.concurrency = Times(rule.concurrency, clients, base::kLimitMax);
-    counted.rate = Multiplied(rule.rate, rule, clients);
-    counted.burst = Multiplied(rule.burst, clients);
-    counted.algorithm = rule.algorithm;
-    counted.buckets = rule.buckets;
-    if (!shared_) counted.borrow = rule.borrow;
-    if (rule.by.empty()) return counted;
-    counted.by.emplace_back(kValue);
-    for (const Override& one : rule.overrides) {
-      for (std::string& value : EncodeTokenValues(one.type, one.value)) {
-        counted.overrides.push_back({.value = std::move(value),
-                                     .rate = Multiplied(one.rate, rule, clients),
-                                     .burst = Multiplied(one.burst, clients)});
-      }
-    }
+    counted.concurrency = rule.concurrency;
+    if (rule.kind == RuleKind::kLimit) AddLimit(space, rule, flow, counted);
+    if (rule.cluster.per_client) Multiply(home.clients, counted);
     return counted;
   }
 
-  static Rate Multiplied(const Rate& rate, const Rule& rule, int64_t clients) {
-    return {Times(rate.limit, clients, LimitMax(rule.algorithm, rate.window)), rate.window};
+  void AddLimit(const TokenNamespace& space, const Rule& rule, TokenFlow& flow, Rule& counted) {
+    counted.rate = rule.rate;
+    counted.burst = rule.burst;
+    counted.algorithm = rule.algorithm;
+    counted.buckets = rule.buckets;
+    if (!shared_) counted.borrow = rule.borrow;
+    if (!rule.by.empty()) counted.by.emplace_back(kValue);
+    for (const Override& one : rule.overrides) {
+      for (std::string& value : EncodeTokenValues(one.type, one.value))
+        counted.overrides.push_back(
+            {.value = std::move(value), .rate = one.rate, .burst = one.burst});
+    }
+    if (space.rules.compat == Compat::kSentinel && !shared_) CountAsSentinel(flow, counted);
   }
-  static std::optional<int64_t> Multiplied(std::optional<int64_t> burst, int64_t clients) {
-    if (burst) burst = Times(*burst, clients, base::kLimitMax);
-    return burst;
+
+  void CountAsSentinel(TokenFlow& flow, Rule& counted) {
+    const auto found = windows_.find(flow.resource);
+    const Duration window = found != windows_.end() ? found->second : counted.rate.window;
+    made_.windows.emplace(flow.resource, window);
+    EachRate(counted, [&](Rate& rate) { rate = InWindow(rate, window); });
+    counted.borrow = std::min(counted.borrow, window);
+    flow.needs = std::max<int64_t>(window / std::chrono::seconds(1), 1);
+  }
+
+  static void Multiply(size_t clients, Rule& counted) {
+    const auto by = std::max<int64_t>(static_cast<int64_t>(clients), 1);
+    EachRate(counted, [&](Rate& rate) {
+      rate.limit = Times(rate.limit, by, LimitMax(counted.algorithm, rate.window));
+    });
+    counted.concurrency = Times(counted.concurrency, by, base::kLimitMax);
+    if (counted.burst) counted.burst = Times(*counted.burst, by, base::kLimitMax);
+    for (Override& one : counted.overrides) {
+      if (one.burst) one.burst = Times(*one.burst, by, base::kLimitMax);
+    }
+  }
+
+  template <typename F>
+  static void EachRate(Rule& counted, F&& change) {
+    change(counted.rate);
+    for (Override& one : counted.overrides)
+      change(one.rate);
   }
 
   const bool shared_;
+  const TokenWindows& windows_;
   rules::Faults faults_;
   std::set<std::string> names_;                // of namespaces
   std::map<std::string, std::string> wheres_;  // of rules, by their resource
@@ -192,9 +223,10 @@ const TokenFlow& TokenFlows::AnyOf(const Known& known) const noexcept {
 }
 
 Result<TokenRules> MakeTokenRules(std::span<const TokenNamespace> namespaces,
-                                  std::span<const size_t> clients, bool shared) {
+                                  std::span<const size_t> clients, bool shared,
+                                  const TokenWindows& windows) {
   FG_CHECK(namespaces.size() == clients.size());
-  Maker maker(shared);
+  Maker maker(shared, windows);
   for (size_t i = 0; i < namespaces.size(); ++i)
     maker.Add(namespaces[i], i, clients[i]);
   return maker.Take();

@@ -14,7 +14,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -48,6 +50,8 @@ struct TokenFlow {
   bool shadow = false;   // answered as if there were enough
   bool closed = false;   // a limit per client, and no client is there: nothing of it is left
   Duration token_ttl{};  // concurrency rules
+  // With compat sentinel: each unit needs so many that are left, of which it takes one.
+  int64_t needs = 1;
 };
 
 // Threads: immutable once filled.
@@ -79,19 +83,32 @@ class TokenFlows {
   std::unordered_map<int64_t, Known> by_id_;
 };
 
+// The windows of limits that count as Sentinel does, by TokenFlow::resource.
+using TokenWindows = std::map<std::string, Duration, std::less<>>;
+
 struct TokenRules {
   RuleSet counted;  // of the engine
   TokenFlows flows;
+  TokenWindows windows;
 };
 
 // The rules that are enabled and of scope cluster, limits per client multiplied with
 // `clients`, by namespace; a product that is too large for the algorithm is its largest.
 // `shared`: their counts are in a store, which lends nothing.
+//
+// Limits of a namespace with compat sentinel count as Sentinel's token server does, by two
+// of its habits, where this process counts:
+//   - It compares the mean of a window with the count of a second, and a whole unit on top:
+//     with 2 a second in 3 s, 4 pass.  Here each unit needs as many that are left as the
+//     window has whole seconds.
+//   - A count keeps the window that it began with, while its rule stays: that of `windows`,
+//     in which the count of a second goes on.
 // Errors: a line each, with the place of the rule: those of rules::Compile, a number that
 //         asks for two rules, a namespace that is named twice.  The engine says what a product
 //         or a store does not allow.
 // Requires: as many `clients` as `namespaces`.
 [[nodiscard]] Result<TokenRules> MakeTokenRules(std::span<const TokenNamespace> namespaces,
-                                                std::span<const size_t> clients, bool shared);
+                                                std::span<const size_t> clients, bool shared,
+                                                const TokenWindows& windows);
 
 }  // namespace flowguard::serve

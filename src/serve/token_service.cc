@@ -27,7 +27,7 @@ class FlowRequest final : public engine::RequestView {
  public:
   FlowRequest(const TokenFlow& flow, const Question& question) noexcept : values_(question.values) {
     resource = flow.resource;
-    cost = question.count;
+    cost = question.count * flow.needs;
     priority = question.priority;
     // Nobody else waits.
     wait_max = question.priority ? kNever : Duration::zero();
@@ -153,13 +153,14 @@ void TokenService::Look(Instant now) {
 // The engine first: what the table names without it is answered as gone.
 Result<void> TokenService::Publish(std::span<const TokenNamespace> namespaces,
                                    const std::vector<size_t>& clients, Instant now) {
-  FG_ASSIGN_OR_RETURN(TokenRules made, MakeTokenRules(namespaces, clients, shared_));
+  FG_ASSIGN_OR_RETURN(TokenRules made, MakeTokenRules(namespaces, clients, shared_, windows_));
   FG_RETURN_IF_ERROR(CheckRoom(namespaces));
   FG_RETURN_IF_ERROR(engine_->Load(made.counted, nullptr, now));
   auto table = std::make_unique<Table>();
   table->flows = std::move(made.flows);
   table->spaces = SpacesOf(namespaces);
   table_.Replace(std::move(table));
+  windows_ = std::move(made.windows);
   return {};
 }
 
@@ -240,17 +241,19 @@ bool TokenService::Begin(std::unique_ptr<engine::Attempt>& attempt, const Questi
   if (flow->closed) return answered(space, Status::kBlocked);
   const bool holds = asks == FlowQuestion::kConcurrent;
   if (holds) tokens_.Expire(now);
+  const bool settles = holds || flow->needs > 1;
   const engine::Step step =
       engine_->Begin(*attempt, FlowRequest(*flow, question),
-                     holds ? engine::Mode::kEnter : engine::Mode::kCheck, now);
+                     settles ? engine::Mode::kEnter : engine::Mode::kCheck, now);
   if (step == engine::Step::kRemote) return false;
-  Answer(attempt, {asks, question.values.count(), *flow, peer, dues}, now, reply);
+  Answer(attempt, {asks, question.values.count(), question.count, *flow, peer, dues}, now, reply);
   return answered(space, reply.status);
 }
 
 TokenService::Later TokenService::KeepOf(const Question& question) noexcept {
   return {.flow_id = question.flow_id,
           .type = question.type,
+          .count = question.count,
           .values = static_cast<int32_t>(question.values.count())};
 }
 
@@ -272,13 +275,15 @@ void TokenService::Resume(std::unique_ptr<engine::Attempt>& attempt, const Later
     nowhere_.Count(slot, reply.status);
     return;
   }
-  Answer(attempt, {asks, static_cast<size_t>(question.values), *flow, peer, dues}, now, reply);
+  Answer(attempt, {asks, static_cast<size_t>(question.values), question.count, *flow, peer, dues},
+         now, reply);
   table->spaces[flow->space]->Count(slot, reply.status);
 }
 
 void TokenService::Answer(std::unique_ptr<engine::Attempt>& attempt, const Asked& asked,
                           Instant now, TokenReply& reply) noexcept {
-  const Decision& decision = attempt->decision();
+  const Decision decision = attempt->decision();
+  if (asked.flow.needs > 1) SettleNeeds(*attempt, asked.units, now);
   switch (decision.verdict) {
     case Verdict::kRefuse:
       reply.status = StatusOf(decision.reason);
@@ -299,8 +304,13 @@ void TokenService::Answer(std::unique_ptr<engine::Attempt>& attempt, const Asked
     GiveToken(attempt, asked, now, reply);
   } else {
     reply.status = Status::kOk;
-    reply.remaining = asked.values > 1 ? -1 : Clamped(decision.remaining);
+    reply.remaining = asked.values > 1 ? -1 : Clamped(decision.remaining / asked.flow.needs);
   }
+}
+
+void TokenService::SettleNeeds(engine::Attempt& attempt, int64_t units, Instant now) noexcept {
+  engine_->Continue(attempt, now);
+  engine_->Settle(attempt, Outcome::kOk, units, now);
 }
 
 void TokenService::GiveToken(std::unique_ptr<engine::Attempt>& attempt, const Asked& asked,

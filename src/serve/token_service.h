@@ -126,6 +126,7 @@ class TokenService {
   struct Later {
     int64_t flow_id = 0;
     int8_t type = 0;
+    int32_t count = 0;
     int32_t values = 0;  // of a param flow
   };
   static Later KeepOf(const wire::token::Question& question) noexcept;
@@ -157,6 +158,7 @@ class TokenService {
   struct Asked {
     rules::FlowQuestion question;
     size_t values;
+    int64_t units;
     const TokenFlow& flow;
     const http::IpAddress& peer;
     const std::shared_ptr<StoreDues>& dues;
@@ -176,6 +178,8 @@ class TokenService {
                                             Instant now) noexcept;
   void Answer(std::unique_ptr<engine::Attempt>& attempt, const Asked& asked, Instant now,
               TokenReply& reply) noexcept;
+  // Of an attempt that went: gives back what the units needed beyond those that they take.
+  void SettleNeeds(engine::Attempt& attempt, int64_t units, Instant now) noexcept;
   void GiveToken(std::unique_ptr<engine::Attempt>& attempt, const Asked& asked, Instant now,
                  TokenReply& reply) noexcept;
   void CancelAndPass(engine::Attempt& attempt, const std::shared_ptr<StoreDues>& dues,
@@ -193,6 +197,7 @@ class TokenService {
       spaces_mutex_);
   base::Mutex load_mutex_;                                             // before spaces_mutex_
   std::vector<TokenNamespace> namespaces_ FG_GUARDED_BY(load_mutex_);  // as loaded last
+  TokenWindows windows_ FG_GUARDED_BY(load_mutex_);                    // the same
   std::vector<size_t> seen_clients_ FG_GUARDED_BY(load_mutex_);        // by place there
   Instant looked_ FG_GUARDED_BY(load_mutex_);
 };
