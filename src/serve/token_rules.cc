@@ -69,16 +69,18 @@ class Maker {
   }
 
   void Add(const TokenNamespace& space, size_t place, size_t clients) {
-    const size_t errors_before = faults_.errors.size();
     CheckSpace(space);
-    RuleSet set = space.rules;
-    std::erase_if(set.rules, [](const Rule& rule) { return rule.scope != Scope::kCluster; });
-    const auto compiled = rules::Compile(set, {.remote_allowed = false, .cluster_allowed = true});
-    if (!compiled.ok()) faults_.errors.push_back(compiled.error().message);
-    if (faults_.errors.size() != errors_before) return;
-    for (size_t i = 0; i < set.rules.size(); ++i) {
-      const Rule& rule = set.rules[i];
-      if (!rule.enabled) continue;
+    RuleSet alone;  // with one rule at a time: questions name theirs, whatever its target
+    alone.dimensions = space.rules.dimensions;
+    alone.match = space.rules.match;
+    alone.compat = space.rules.compat;
+    alone.regex = space.rules.regex;
+    if (!Compiles(alone)) return;  // what is declared is wrong, for all of them
+    for (size_t i = 0; i < space.rules.rules.size(); ++i) {
+      const Rule& rule = space.rules.rules[i];
+      if (rule.scope != Scope::kCluster) continue;
+      alone.rules = {rule};
+      if (!Compiles(alone) || !rule.enabled) continue;
       rules::FaultsAt faults(rules::WhereOf(rule, i), faults_);
       AddRule(space, rule, {.place = place, .clients = clients}, faults);
     }
@@ -97,6 +99,12 @@ class Maker {
     size_t place;  // of its namespace
     size_t clients;
   };
+
+  bool Compiles(const RuleSet& set) {
+    const auto compiled = rules::Compile(set, {.remote_allowed = false, .cluster_allowed = true});
+    if (!compiled.ok()) faults_.errors.push_back(compiled.error().message);
+    return compiled.ok();
+  }
 
   void CheckSpace(const TokenNamespace& space) {
     rules::FaultsAt faults("namespace \"" + space.name + "\"", faults_);

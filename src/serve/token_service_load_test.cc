@@ -118,6 +118,34 @@ TEST_F(TokenServiceLoadTest, FaultsNameTheirPlace) {
   EXPECT_THAT(told, HasSubstr("r.yaml:4:1: rule \"two\": overrides: found beside several"));
 }
 
+// A request meets 32 rules at most, but no request comes here.
+TEST_F(TokenServiceLoadTest, AnyNumberOfRulesMayHaveOneTarget) {
+  std::vector<Rule> rules;
+  for (int i = 1; i <= 1'000; ++i) {
+    rules.push_back(ClusterRule("orders-" + std::to_string(i), i, i));
+    if (i % 2 == 0) rules.back().on.resource = "orders";
+  }
+  Load(rules);
+  EXPECT_EQ(Flow(1), "OK 0");
+  EXPECT_EQ(Flow(1'000), "OK 999");
+}
+
+TEST_F(TokenServiceLoadTest, DimensionsThatAreWrongAreToldOnce) {
+  TokenNamespace space = Space("default", {ClusterRule("one", 1, 1), ClusterRule("two", 2, 1)});
+  space.rules.dimensions.resize(1);
+  space.rules.dimensions[0].name = "no name";
+  const std::string told = TryLoad({space});
+  EXPECT_THAT(told, HasSubstr("dimension \"no name\": name: found"));
+  EXPECT_EQ(told.find('\n'), std::string::npos);
+}
+
+TEST_F(TokenServiceLoadTest, OneNameForTwoRulesIsAnError) {
+  EXPECT_THAT(
+      TryLoad({Space("default", {At("r.yaml:1:1", ClusterRule("orders", 1, 1)),
+                                 At("r.yaml:2:1", ClusterRule("orders", 2, 1))})}),
+      HasSubstr("r.yaml:2:1: rule \"orders\": name: found twice; the other is at r.yaml:1:1"));
+}
+
 // The counts of a leap array are in this process.
 TEST_F(TokenServiceLoadTest, AStoreCountsWhatItCan) {
   TokenServiceOptions options;
