@@ -200,6 +200,13 @@ inline constexpr Duration kConnectBackoffMax = std::chrono::milliseconds(500);
 
 // --- token server
 inline constexpr size_t kTokenNamespacesMax = 1'000;  // that have rules, in a process's life
+inline constexpr size_t kTokenConnectionsMax = 1'000'000;  // of a process, however it is set
+inline constexpr size_t kTokenReadBytes = 16 * 1024;       // of one connection in a turn
+inline constexpr size_t kTokenUnsentMax =
+    16 * 1024;  // bytes of answers that a client does not take, before it is read no more
+inline constexpr size_t kTokenWaitingPerConnectionMax =
+    1'024;  // questions that wait for the store, before it is read no more
+inline constexpr size_t kTokenWaitingMax = 16'384;  // the same of a worker; the others do not wait
 
 // --- Redis
 inline constexpr size_t kRespLineBytesMax = 8 * 1024;          // of a simple string or error

@@ -8,18 +8,12 @@
 
 #include "base/bounds.h"
 #include "base/check.h"
+#include "http/peer_ip.h"
 
 namespace flowguard::http {
 namespace {
 
 constexpr size_t kReadBytesMin = 2048;  // less room than this behind a partial head: grow
-
-IpAddress IpOf(const net::Address& address) noexcept {
-  const std::span<const uint8_t> bytes = address.ip_bytes();
-  if (bytes.size() == 4) return IpAddress::FromV4(bytes.first<4>());
-  if (bytes.size() == 16) return IpAddress::FromV6(bytes.first<16>());
-  return {};
-}
 
 }  // namespace
 

@@ -122,6 +122,17 @@ bool IsSelfConnected(int fd) noexcept {
          std::ranges::equal(local.ip_bytes(), peer.ip_bytes());
 }
 
+void NoticeLostPeer(int fd) noexcept {
+  constexpr int kQuietSeconds = 60;
+  constexpr int kAskEverySeconds = 15;
+  constexpr int kAsks = 4;
+  const int on = 1;
+  setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+  setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &kQuietSeconds, sizeof kQuietSeconds);
+  setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &kAskEverySeconds, sizeof kAskEverySeconds);
+  setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &kAsks, sizeof kAsks);
+}
+
 void ShutdownWrites(int fd) noexcept {
   shutdown(fd, SHUT_WR);
 }

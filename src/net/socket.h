@@ -82,6 +82,11 @@ inline constexpr size_t kUnixPathBytesMax = 107;
 // reached, when nobody listens on it, for our own end.
 [[nodiscard]] bool IsSelfConnected(int fd) noexcept;
 
+// The kernel asks a peer that has been quiet for a minute whether it is still there, and
+// ends the connection within another minute if it is not.  For connections that may be
+// quiet for ever.
+void NoticeLostPeer(int fd) noexcept;
+
 void ShutdownWrites(int fd) noexcept;
 // Closing will reset the connection, so that the peer cannot take a cut-off message
 // for a whole one.
