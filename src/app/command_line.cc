@@ -18,7 +18,8 @@ constexpr const char* kRunExamples =
     "Examples:\n"
     "  flowguard run --upstream http://127.0.0.1:3000 --limit '100/s per ip'\n"
     "  flowguard run --config flowguard.yaml\n"
-    "  flowguard run --decisions --rules rules.yaml\n\n"
+    "  flowguard run --decisions --rules rules.yaml\n"
+    "  flowguard run --token-server 10.0.0.5:18730 --rules cluster-flow.json\n\n"
     "Each flag but --no-color can be given as an environment variable: FLOWGUARD_UPSTREAM, ...;\n"
     "lists are separated by ';'.  Flags go before variables, variables before the file.\n"
     "SIGHUP reloads the rules; SIGTERM drains and ends.";
@@ -73,7 +74,8 @@ void AddOutput(CLI::App& command, Output& output) {
 }
 
 void AddRun(CLI::App& app, RunFlags& flags) {
-  CLI::App& run = *app.add_subcommand("run", "Run the gateway, the decision API, or both");
+  CLI::App& run =
+      *app.add_subcommand("run", "Run the gateway, the decision API, the token server, or several");
   run.footer(kRunExamples);
   run.add_option("--config", flags.config, "Configuration file (flowguard.yaml)")
       ->option_text("FILE");
@@ -97,6 +99,11 @@ void AddRun(CLI::App& app, RunFlags& flags) {
   run.add_option("--admin", flags.admin,
                  "Metrics, health and rules (127.0.0.1:8082; open by itself with --upstream); "
                  "\"off\" to shut it")
+      ->expected(0, 1)
+      ->default_str("")
+      ->option_text("[ADDR:PORT]");
+  run.add_option("--token-server", flags.token_server,
+                 "Open the token server for Sentinel's cluster clients (127.0.0.1:18730)")
       ->expected(0, 1)
       ->default_str("")
       ->option_text("[ADDR:PORT]");
@@ -244,6 +251,7 @@ void ApplyEnvironment(RunFlags& flags) {
   one(flags.listen, "FLOWGUARD_LISTEN");
   one(flags.decisions, "FLOWGUARD_DECISIONS");
   one(flags.admin, "FLOWGUARD_ADMIN");
+  one(flags.token_server, "FLOWGUARD_TOKEN_SERVER");
   one(flags.workers, "FLOWGUARD_WORKERS");
   one(flags.drain_timeout, "FLOWGUARD_DRAIN_TIMEOUT");
   one(flags.cells, "FLOWGUARD_CELLS");

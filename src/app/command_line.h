@@ -20,8 +20,9 @@ struct RunFlags {
   std::optional<std::string> config;
   std::optional<std::string> rules;
   std::optional<std::string> listen;
-  std::optional<std::string> decisions;  // "": its default address
-  std::optional<std::string> admin;      // "": its default address; "off"
+  std::optional<std::string> decisions;     // "": its default address
+  std::optional<std::string> admin;         // "": its default address; "off"
+  std::optional<std::string> token_server;  // "": its default address
   std::optional<std::string> workers;
   std::optional<std::string> drain_timeout;
   std::optional<std::string> cells;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/rule_keeper.h"
 
+#include <algorithm>
+#include <iterator>
 #include <system_error>
 #include <utility>
 
@@ -9,6 +11,7 @@
 
 #include "flowguard/rules_text.h"
 
+#include "app/rule_split.h"
 #include "base/log.h"
 #include "base/try.h"
 #include "dialects/config_yaml.h"
@@ -85,9 +88,9 @@ Result<void> RuleKeeper::Start() {
     FG_ASSIGN_OR_RETURN(content_, sources::ReadFile(Path()));
   }
   const std::string_view content = content_ ? std::string_view(*content_) : std::string_view();
-  const RuleLoad load = Load(content);
+  RuleLoad load = Load(content);
   if (!load.error.empty()) return Error::InvalidArgument(load.error);
-  Loaded(load, base::HashOf(content, 0));
+  Loaded(std::move(load), base::HashOf(content, 0));
   return {};
 }
 
@@ -98,22 +101,52 @@ RuleLoad RuleKeeper::Load(std::string_view text) const {
     load.error = parsed.error().message;
     return load;
   }
-  const RuleSet& rules = parsed->rules;
-  std::vector<std::string> more;
-  if (const auto loaded = engine_.Load(rules, &more, clock_.Now()); !loaded.ok()) {
-    load.error = loaded.error().message;
-    return load;
-  }
-  load.rules = rules.rules.size();
   load.warnings = parsed->warnings;
-  load.warnings.insert(load.warnings.end(), more.begin(), more.end());
-  more = options_.decision_api ? serve::DecisionApiWarnings(rules) : serve::ResourceWarnings(rules);
-  load.warnings.insert(load.warnings.end(), more.begin(), more.end());
+  load.rules = parsed->rules.rules.size();
+  if (const auto loaded = LoadAll(parsed->rules, load); !loaded.ok()) {
+    load.error = loaded.error().message;
+  }
   return load;
 }
 
-void RuleKeeper::Loaded(const RuleLoad& load, const base::Hash128& content) {
+// Those of scope cluster into the token service, if there is one, and the others into the
+// engine; or none anywhere.
+Result<void> RuleKeeper::LoadAll(const RuleSet& rules, RuleLoad& load) const {
+  SplitRules split;
+  if (options_.tokens != nullptr) {
+    split = SplitTokenRules(rules);
+    FG_RETURN_IF_ERROR(LoadTokens(split.tokens));
+  }
+  const RuleSet& others = options_.tokens != nullptr ? split.others : rules;
+  std::vector<std::string> warnings;
+  if (auto loaded = engine_.Load(others, &warnings, clock_.Now()); !loaded.ok()) {
+    // They were in force a moment ago.
+    if (options_.tokens != nullptr) static_cast<void>(LoadTokens(token_rules_));
+    return loaded;
+  }
+  const auto warn = [&load](std::vector<std::string> more) {
+    std::ranges::move(more, std::back_inserter(load.warnings));
+  };
+  warn(std::move(warnings));
+  if (options_.tokens != nullptr) warn(TokenWarnings(split, options_.tokens_alone));
+  if (!options_.tokens_alone) {
+    warn(options_.decision_api ? serve::DecisionApiWarnings(others)
+                               : serve::ResourceWarnings(others));
+  }
+  load.token_rules = std::move(split.tokens);
+  return {};
+}
+
+Result<void> RuleKeeper::LoadTokens(const RuleSet& rules) const {
+  serve::TokenNamespace all;
+  all.rules = rules;
+  all.questions_per_second = options_.token_questions_per_second;
+  return options_.tokens->Load({std::move(all)}, clock_.Now());
+}
+
+void RuleKeeper::Loaded(RuleLoad load, const base::Hash128& content) {
   loaded_ = content;
+  token_rules_ = std::move(load.token_rules);
   for (const std::string& warning : load.warnings)
     Log(LogLevel::kWarn, warning);
   if (load.rules == 0) Log(LogLevel::kWarn, "there are no rules: every request passes");
@@ -143,7 +176,7 @@ void RuleKeeper::StartNext() {
   if (loader_.joinable()) loader_.join();  // it has told its end: no wait
   auto load = [this, hash, content = std::move(content)] {
     StepBehindRequests();
-    loop_.Post([this, hash, load = Load(content)] { Finish(load, hash); });
+    loop_.Post([this, hash, load = Load(content)]() mutable { Finish(std::move(load), hash); });
   };
   try {
     loader_ = std::thread(std::move(load));
@@ -153,10 +186,10 @@ void RuleKeeper::StartNext() {
   }
 }
 
-void RuleKeeper::Finish(const RuleLoad& load, const base::Hash128& content) {
+void RuleKeeper::Finish(RuleLoad load, const base::Hash128& content) {
   loading_ = false;
   if (load.error.empty()) {
-    Loaded(load, content);
+    Loaded(std::move(load), content);
   } else {
     Failed(load.error);
   }

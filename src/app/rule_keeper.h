@@ -31,6 +31,7 @@
 #include "engine/engine.h"
 #include "net/loop.h"
 #include "observe/metrics_writer.h"
+#include "serve/token_service.h"
 #include "sources/file_source.h"
 
 namespace flowguard::app {
@@ -44,10 +45,15 @@ struct RuleLoad {
   std::string error;  // a line each; empty: loaded
   std::vector<std::string> warnings;
   size_t rules = 0;
+  RuleSet token_rules;  // of those the token server's, where there is one
 };
 
 struct RuleKeeperOptions {
   bool decision_api = false;  // warn of rules that it cannot hold
+  // Has the rules of scope cluster, and must outlive the keeper; null: no token server.
+  serve::TokenService* tokens = nullptr;
+  bool tokens_alone = false;  // no other door is open: warn of rules that nobody asks
+  int64_t token_questions_per_second = serve::kTokenQpsDefault;
 };
 
 class RuleKeeper final : public observe::MetricsSource, private net::Watcher {
@@ -73,6 +79,9 @@ class RuleKeeper final : public observe::MetricsSource, private net::Watcher {
   // Of the last reload; empty when it was good.
   [[nodiscard]] const std::string& last_error() const noexcept { return last_error_; }
 
+  // What the token server has of the rules in force.
+  [[nodiscard]] const RuleSet& token_rules() const noexcept { return token_rules_; }
+
   void Collect(observe::MetricsWriter& out) override;
 
  private:
@@ -83,9 +92,11 @@ class RuleKeeper final : public observe::MetricsSource, private net::Watcher {
   void Offer(std::string content);
   void StartNext();
   static void StepBehindRequests() noexcept;  // the calling thread
-  void Finish(const RuleLoad& load, const base::Hash128& content);
+  void Finish(RuleLoad load, const base::Hash128& content);
   [[nodiscard]] RuleLoad Load(std::string_view text) const;  // Threads: any
-  void Loaded(const RuleLoad& load, const base::Hash128& content);
+  Result<void> LoadAll(const RuleSet& rules, RuleLoad& load) const;
+  Result<void> LoadTokens(const RuleSet& rules) const;
+  void Loaded(RuleLoad load, const base::Hash128& content);
   void Good();
   void Failed(const std::string& message);
   [[nodiscard]] const std::string& Path() const noexcept;
@@ -101,6 +112,7 @@ class RuleKeeper final : public observe::MetricsSource, private net::Watcher {
   std::thread loader_;
   bool loading_ = false;
   std::optional<std::string> pending_;
+  RuleSet token_rules_;     // in force; stays as it is while the loader is at work
   base::Hash128 loaded_{};  // of the content in force
   WallTime loaded_at_{};
   std::string last_error_;

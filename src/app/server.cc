@@ -18,12 +18,36 @@ namespace {
 using base::Log;
 using base::LogLevel;
 
+// What the other doors may have of the process's descriptors.
+size_t DescriptorsBesideTokens(const Settings& settings, size_t descriptors) {
+  if (!settings.token_server) return descriptors;
+  const size_t wanted = settings.token_options.connections_max;
+  if (wanted > descriptors) {
+    Log(LogLevel::kWarn, "token_server: connections: " + std::to_string(wanted) +
+                             " may be open, but the process has " + std::to_string(descriptors) +
+                             " descriptors (ulimit -n)");
+  }
+  return descriptors - std::min(wanted, descriptors / 2);
+}
+
+Result<std::unique_ptr<serve::TokenService>> CreateTokens(const Settings& settings) {
+  if (!settings.token_server) return std::unique_ptr<serve::TokenService>();
+  serve::TokenServiceOptions options;
+  options.shared = settings.store.has_value();
+  options.nodes = settings.store ? settings.store->nodes : 0;
+  options.cells = settings.cells;
+  options.state_bytes = settings.state_bytes;
+  options.statistics = false;  // of its resources nobody is told
+  return serve::TokenService::Create(options);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Server>> Server::Create(Settings settings, const Clock& clock) {
   const size_t shares = (settings.gateway ? 2U : 0U) + (settings.decisions ? 1U : 0U);
-  settings.gateway_options.server.connections_max = ConnectionsFor(
-      RaiseDescriptorLimit(), static_cast<size_t>(settings.workers), std::max<size_t>(shares, 1));
+  settings.gateway_options.server.connections_max =
+      ConnectionsFor(DescriptorsBesideTokens(settings, RaiseDescriptorLimit()),
+                     static_cast<size_t>(settings.workers), std::max<size_t>(shares, 1));
   FG_ASSIGN_OR_RETURN(std::unique_ptr<net::Loop> control, net::Loop::Create(clock));
   engine::EngineOptions options;
   options.cell_capacity = settings.cells;
@@ -34,24 +58,32 @@ Result<std::unique_ptr<Server>> Server::Create(Settings settings, const Clock& c
   auto breaker_log = std::make_unique<BreakerLog>();
   options.breaker_listener = breaker_log.get();
   FG_ASSIGN_OR_RETURN(std::unique_ptr<engine::Engine> engine, engine::Engine::Create(options));
+  FG_ASSIGN_OR_RETURN(std::unique_ptr<serve::TokenService> tokens, CreateTokens(settings));
   std::unique_ptr<Server> server(new Server(std::move(settings), clock, std::move(control),
-                                            std::move(breaker_log), std::move(engine)));
+                                            std::move(breaker_log), std::move(engine),
+                                            std::move(tokens)));
   FG_RETURN_IF_ERROR(server->rules_.Start());
   return server;
 }
 
 Server::Server(Settings settings, const Clock& clock, std::unique_ptr<net::Loop> control,
-               std::unique_ptr<BreakerLog> breaker_log, std::unique_ptr<engine::Engine> engine)
+               std::unique_ptr<BreakerLog> breaker_log, std::unique_ptr<engine::Engine> engine,
+               std::unique_ptr<serve::TokenService> tokens)
     : settings_(std::move(settings)),
       clock_(clock),
       control_(std::move(control)),
       breaker_log_(std::move(breaker_log)),
       engine_(std::move(engine)),
       entries_(*engine_, base::kOpenEntriesMax, serve::kOpenEntriesPerPeerMax),
+      tokens_{.service = std::move(tokens)},
       rules_(*control_, *engine_, clock, settings_.rules,
-             {.decision_api = settings_.decisions.has_value()}),
+             {.decision_api = settings_.decisions.has_value(),
+              .tokens = tokens_.service.get(),
+              .tokens_alone = !settings_.gateway && !settings_.decisions,
+              .token_questions_per_second = settings_.token_questions_per_second}),
       sampler_(*engine_, ""),
       sample_timer_(&Server::OnSampleTimer, this),
+      token_timer_(&Server::OnTokenTimer, this),
       engine_metrics_(*engine_, clock),
       statistics_metrics_(*engine_, clock),
       process_metrics_(kVersion),
@@ -70,6 +102,7 @@ Result<Server::OpenDoors> Server::Open() {
                       SignalWatch::Create(*control_, [this](int number) { OnSignal(number); }));
   rules_.Watch();
   SampleSystem();
+  if (tokens_.service != nullptr) LookAtTokens();
   return doors;
 }
 
@@ -78,9 +111,10 @@ Result<Server::OpenDoors> Server::Open() {
 Result<void> Server::OpenWorkers(OpenDoors& doors) {
   std::optional<net::Address> gateway = settings_.gateway;
   std::optional<net::Address> decisions = settings_.decisions;
+  std::optional<net::Address> tokens = settings_.token_server;
   for (int i = 0; i < settings_.workers; ++i) {
     FG_ASSIGN_OR_RETURN(std::unique_ptr<Worker> worker,
-                        Worker::Create(settings_, *engine_, entries_, clock_, i));
+                        Worker::Create(settings_, *engine_, entries_, tokens_, clock_, i));
     const bool first = i == 0;
     if (gateway) {
       if (first) {
@@ -94,10 +128,17 @@ Result<void> Server::OpenWorkers(OpenDoors& doors) {
       }
       FG_ASSIGN_OR_RETURN(decisions, worker->OpenDecisions(*decisions));
     }
+    if (tokens) {
+      if (first) {
+        FG_RETURN_IF_ERROR(net::Listener::CheckFree(*tokens));
+      }
+      FG_ASSIGN_OR_RETURN(tokens, worker->OpenTokenServer(*tokens));
+    }
     workers_.push_back(std::move(worker));
   }
   if (gateway) doors.emplace_back("gateway", *gateway);
   if (decisions) doors.emplace_back("decisions", *decisions);
+  if (tokens) doors.emplace_back("token server", *tokens);
   return {};
 }
 
@@ -130,6 +171,13 @@ Result<void> Server::OpenAdmin(OpenDoors& doors) {
       stores.push_back(worker->store());
     store_metrics_ = std::make_unique<StoreMetrics>(std::move(stores));
     sources.push_back(store_metrics_.get());
+  }
+  if (tokens_.service != nullptr) {
+    std::vector<const serve::TokenServerCounters*> counters;
+    for (const auto& worker : workers_)
+      counters.push_back(worker->token_counters());
+    token_metrics_ = std::make_unique<TokenMetrics>(*tokens_.service, std::move(counters));
+    sources.push_back(token_metrics_.get());
   }
   admin_api_ = std::make_unique<admin::AdminApi>(subject, std::move(sources));
   admin_server_ = std::make_unique<HandlerServer>(*control_, http::ServerOptions{}, *admin_api_);
@@ -204,6 +252,16 @@ void Server::SampleSystem() {
   control_->ArmAfter(sample_timer_, guard::kSampleEvery);
 }
 
+void Server::LookAtTokens() {
+  tokens_.service->Look(control_->Now());
+  tokens_.service->Expire(control_->Now());
+  control_->ArmAfter(token_timer_, serve::kClientsLookEvery);
+}
+
+void Server::OnTokenTimer(void* self) noexcept {
+  static_cast<Server*>(self)->LookAtTokens();
+}
+
 void Server::OnSampleTimer(void* self) noexcept {
   static_cast<Server*>(self)->SampleSystem();
 }
@@ -235,7 +293,10 @@ admin::ConfigReport Server::ReportConfig() {
 }
 
 std::string Server::RulesAsYaml() {
-  return dialects::WriteRules(engine_->Rules());
+  RuleSet rules = engine_->Rules();
+  const std::vector<Rule>& tokens = rules_.token_rules().rules;
+  rules.rules.insert(rules.rules.end(), tokens.begin(), tokens.end());
+  return dialects::WriteRules(rules);
 }
 
 engine::StatisticsReport Server::ReportStatistics(const engine::StatisticsQuery& query) {

@@ -28,6 +28,7 @@
 #include "app/settings.h"
 #include "app/signals.h"
 #include "app/store_metrics.h"
+#include "app/token_metrics.h"
 #include "app/worker.h"
 #include "engine/engine.h"
 #include "guard/system_sampler.h"
@@ -63,10 +64,13 @@ class Server final : private admin::AdminSubject {
   static constexpr Duration kDrainSlack = std::chrono::seconds(1);
 
   Server(Settings settings, const Clock& clock, std::unique_ptr<net::Loop> control,
-         std::unique_ptr<BreakerLog> breaker_log, std::unique_ptr<engine::Engine> engine);
+         std::unique_ptr<BreakerLog> breaker_log, std::unique_ptr<engine::Engine> engine,
+         std::unique_ptr<serve::TokenService> tokens);
 
   Result<void> OpenWorkers(OpenDoors& doors);
   Result<void> OpenAdmin(OpenDoors& doors);
+  void LookAtTokens();
+  static void OnTokenTimer(void* self) noexcept;
   void OnSignal(int number);
   void Drain();
   void LookDrained();
@@ -89,16 +93,19 @@ class Server final : private admin::AdminSubject {
   std::unique_ptr<BreakerLog> breaker_log_;
   std::unique_ptr<engine::Engine> engine_;
   serve::OpenEntries entries_;
+  TokenDoor tokens_;
   RuleKeeper rules_;
   std::vector<std::unique_ptr<Worker>> workers_;
   guard::SystemSampler sampler_;
   net::Timer sample_timer_;
+  net::Timer token_timer_;
 
   observe::EngineMetrics engine_metrics_;
   observe::StatisticsMetrics statistics_metrics_;
   observe::ProcessMetrics process_metrics_;
   std::unique_ptr<DoorMetrics> door_metrics_;
   std::unique_ptr<StoreMetrics> store_metrics_;
+  std::unique_ptr<TokenMetrics> token_metrics_;
   std::unique_ptr<admin::AdminApi> admin_api_;
   std::unique_ptr<HandlerServer> admin_server_;
   std::unique_ptr<SignalWatch> signals_;

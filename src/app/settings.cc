@@ -106,6 +106,10 @@ Result<void> ReadDoors(const RunFlags& flags, RunOptions& options) {
     FG_ASSIGN_OR_RETURN(options.admin,
                         ReadDoor("--admin", *flags.admin, dialects::kAdminListenDefault));
   }
+  if (flags.token_server) {
+    FG_ASSIGN_OR_RETURN(options.token_server, ReadDoor("--token-server", *flags.token_server,
+                                                       dialects::kTokenServerListenDefault));
+  }
   return {};
 }
 
@@ -193,6 +197,20 @@ http::ServerOptions ServerOf(const dialects::TimeoutsConfig& timeouts) {
   return server;
 }
 
+// What the file says of the token server holds too when the flag opens it.
+Result<void> OpenTokenServer(const RunOptions& options, const ServerConfig& config,
+                             Settings& settings) {
+  const dialects::TokenServerConfig file = config.token_server.value_or(dialects::TokenServerConfig{});
+  if (config.token_server) {
+    FG_ASSIGN_OR_RETURN(settings.token_server, ReadAddress("token_server: listen", file.listen));
+  }
+  if (options.token_server) settings.token_server = options.token_server;
+  FG_ASSIGN_OR_RETURN(settings.token_options.allowed, http::IpBlocks::Create(file.allow));
+  settings.token_options.connections_max = static_cast<size_t>(file.connections);
+  settings.token_questions_per_second = file.questions_per_second;
+  return {};
+}
+
 Result<void> OpenDoors(const RunOptions& options, const ServerConfig& config, Settings& settings) {
   std::vector<std::string> upstreams;
   if (config.gateway) upstreams = config.gateway->upstreams;
@@ -223,11 +241,12 @@ Result<void> OpenDoors(const RunOptions& options, const ServerConfig& config, Se
   }
   if (options.admin) settings.admin = options.admin;
   if (options.admin_off) settings.admin.reset();
-  if (!settings.gateway && !settings.decisions) {
+  FG_RETURN_IF_ERROR(OpenTokenServer(options, config, settings));
+  if (!settings.gateway && !settings.decisions && !settings.token_server) {
     return Error{
         ErrorCode::kFailedPrecondition,
-        "nothing to serve: give --upstream URL, --decisions, or a --config that has gateway or "
-        "decisions"};
+        "nothing to serve: give --upstream URL, --decisions, --token-server, or a --config "
+        "that has gateway, decisions or token_server"};
   }
   return {};
 }
@@ -326,6 +345,9 @@ Result<Settings> MakeSettings(const RunOptions& options) {
   if (settings.store) {
     settings.gateway_options.store_deadline = settings.store->deadline;
     settings.decision_options.store_deadline = settings.store->deadline;
+    // Its clients give up at 20 ms, whatever the file grants.
+    Duration& tokens = settings.token_options.store_deadline;
+    tokens = std::min(tokens, settings.store->deadline);
   }
   const int workers = options.workers.value_or(config.workers);
   settings.workers = workers > 0 ? workers : CoreCount();

@@ -21,6 +21,7 @@
 #include "serve/decision_api.h"
 #include "serve/gateway.h"
 #include "serve/request_view.h"
+#include "serve/token_server.h"
 #include "serve/upstream_pool.h"
 
 namespace flowguard::app {
@@ -46,6 +47,7 @@ struct Settings {
   std::optional<net::Address> gateway;
   std::optional<net::Address> decisions;
   std::optional<net::Address> admin;
+  std::optional<net::Address> token_server;
 
   RuleOrigin rules;
   int workers = 1;
@@ -57,6 +59,8 @@ struct Settings {
   base::LogLevel log_level = base::LogLevel::kInfo;
   serve::GatewayOptions gateway_options;
   serve::DecisionApiOptions decision_options;
+  serve::TokenServerOptions token_options;
+  int64_t token_questions_per_second = serve::kTokenQpsDefault;
   std::vector<std::string> warnings;
 };
 
@@ -68,6 +72,7 @@ struct RunOptions {
   std::optional<net::Address> decisions;
   std::optional<net::Address> admin;
   bool admin_off = false;
+  std::optional<net::Address> token_server;
   std::optional<int> workers;
   std::optional<Duration> drain_timeout;
   std::optional<size_t> cells;

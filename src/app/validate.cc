@@ -49,9 +49,9 @@ bool IsConfig(std::string_view text, const std::string& file) {
   if (const text::Node* rules = root->Find("rules"); rules != nullptr && rules->IsScalar()) {
     return true;
   }
-  constexpr std::array<std::string_view, 11> kConfigFields = {
-      "gateway",   "decisions", "admin", "client_ip", "store",           "cells",
-      "responses", "timeouts",  "path",  "exempt",    "preflight_exempt"};
+  constexpr std::array<std::string_view, 12> kConfigFields = {
+      "gateway",   "decisions", "admin", "client_ip", "store",            "cells",
+      "responses", "timeouts",  "path",  "exempt",    "preflight_exempt", "token_server"};
   for (const std::string_view field : kConfigFields) {
     if (root->Find(field) != nullptr) return true;
   }

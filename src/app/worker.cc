@@ -10,13 +10,18 @@
 namespace flowguard::app {
 namespace {
 
-quota::RedisStoreOptions StoreOf(const Settings& settings, engine::Engine& engine, int worker) {
+quota::RedisStoreOptions StoreOf(const Settings& settings, engine::Engine& engine,
+                                 serve::TokenService* tokens, int worker) {
   quota::RedisStoreOptions options;
   options.redis = settings.store->redis;
   options.owner = settings.store->node_name + "-" + std::to_string(worker);
   options.deadline = settings.store->deadline;
   options.nodes = settings.store->nodes;
-  if (worker == 0) options.on_nodes = [&engine](int nodes) { engine.SetFallbackNodes(nodes); };
+  if (worker != 0) return options;
+  options.on_nodes = [&engine, tokens](int nodes) {
+    engine.SetFallbackNodes(nodes);
+    if (tokens != nullptr) tokens->engine().SetFallbackNodes(nodes);
+  };
   return options;
 }
 
@@ -27,28 +32,31 @@ HandlerServer::HandlerServer(net::Loop& loop, const http::ServerOptions& options
     : service_(handler, base::kDecisionBodyBytesMax), server_(loop, options, service_) {}
 
 Result<std::unique_ptr<Worker>> Worker::Create(const Settings& settings, engine::Engine& engine,
-                                               serve::OpenEntries& entries, const Clock& clock,
-                                               int number) {
+                                               serve::OpenEntries& entries, TokenDoor& tokens,
+                                               const Clock& clock, int number) {
   FG_ASSIGN_OR_RETURN(std::unique_ptr<net::Loop> loop, net::Loop::Create(clock));
-  std::unique_ptr<Worker> worker(new Worker(settings, engine, entries, std::move(loop)));
+  std::unique_ptr<Worker> worker(new Worker(settings, engine, entries, tokens, std::move(loop)));
   if (settings.store) {
     FG_ASSIGN_OR_RETURN(worker->store_, quota::RedisStore::Create(
-                                            *worker->loop_, StoreOf(settings, engine, number)));
+                                            *worker->loop_, StoreOf(settings, engine,
+                                                                    tokens.service.get(), number)));
   }
   return worker;
 }
 
 Worker::Worker(const Settings& settings, engine::Engine& engine, serve::OpenEntries& entries,
-               std::unique_ptr<net::Loop> loop)
+               TokenDoor& tokens, std::unique_ptr<net::Loop> loop)
     : settings_(settings),
       engine_(engine),
       entries_(entries),
+      tokens_(tokens),
       loop_(std::move(loop)),
       drain_timer_(&Worker::OnDrainTimer, this) {}
 
 // The doors end before the store that they give back to.
 Worker::~Worker() {
   Stop();
+  token_server_ = nullptr;
   decision_server_ = nullptr;
   decision_api_ = nullptr;
   gateway_ = nullptr;
@@ -69,6 +77,12 @@ Result<net::Address> Worker::OpenDecisions(const net::Address& address) {
   return decision_server_->server().Listen(address);
 }
 
+Result<net::Address> Worker::OpenTokenServer(const net::Address& address) {
+  token_server_ = std::make_unique<serve::TokenServer>(
+      *loop_, *tokens_.service, settings_.token_options, tokens_.connections, QuotaStore());
+  return token_server_->Listen(address);
+}
+
 engine::QuotaStore* Worker::QuotaStore() noexcept {
   return store_ == nullptr ? nullptr : &store_->store();
 }
@@ -77,12 +91,19 @@ const http::ServerCounters* Worker::decision_counters() const noexcept {
   return decision_server_ == nullptr ? nullptr : &decision_server_->server().counters();
 }
 
+const serve::TokenServerCounters* Worker::token_counters() const noexcept {
+  return token_server_ == nullptr ? nullptr : &std::as_const(*token_server_).counters();
+}
+
 uint64_t Worker::cut_off() const noexcept {
   uint64_t sum = 0;
   if (gateway_ != nullptr) {
     sum += gateway_->server_counters().cut_off.load(std::memory_order_relaxed);
   }
   if (const auto* counters = decision_counters(); counters != nullptr) {
+    sum += counters->cut_off.load(std::memory_order_relaxed);
+  }
+  if (const auto* counters = token_counters(); counters != nullptr) {
     sum += counters->cut_off.load(std::memory_order_relaxed);
   }
   return sum;
@@ -102,13 +123,15 @@ void Worker::Drain(Duration grace) {
       decision_server_->server().Drain(grace);
       decision_api_->Drain();
     }
+    if (token_server_ != nullptr) token_server_->Drain(grace);
     LookDrained();
   });
 }
 
 void Worker::LookDrained() {
   const bool done = (gateway_ == nullptr || gateway_->drained()) &&
-                    (decision_server_ == nullptr || decision_server_->server().drained());
+                    (decision_server_ == nullptr || decision_server_->server().drained()) &&
+                    (token_server_ == nullptr || token_server_->drained());
   if (done && StoreClosed()) {
     drained_.store(true, std::memory_order_release);
   } else {
@@ -121,6 +144,7 @@ bool Worker::StoreClosed() {
   if (store_ == nullptr) return true;
   if (!store_closing_) {
     if (decision_api_ != nullptr) decision_api_->EndEntries();
+    if (token_server_ != nullptr) token_server_->EndTokens();
     store_->Close();
   }
   store_closing_ = true;

@@ -22,8 +22,15 @@
 #include "serve/decision_api.h"
 #include "serve/gateway.h"
 #include "serve/open_entries.h"
+#include "serve/token_server.h"
 
 namespace flowguard::app {
+
+// What the workers of a token server share.
+struct TokenDoor {
+  std::unique_ptr<serve::TokenService> service;  // null: the door stays shut
+  serve::TokenConnections connections{0};
+};
 
 // A Handler with the server in front of it, on a given loop.
 class HandlerServer {
@@ -38,10 +45,10 @@ class HandlerServer {
 
 class Worker {
  public:
-  // `settings`, `engine`, `entries` and `clock` must outlive the worker.
+  // All must outlive the worker.
   static Result<std::unique_ptr<Worker>> Create(const Settings& settings, engine::Engine& engine,
-                                                serve::OpenEntries& entries, const Clock& clock,
-                                                int number);
+                                                serve::OpenEntries& entries, TokenDoor& tokens,
+                                                const Clock& clock, int number);
   ~Worker();
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
@@ -49,6 +56,7 @@ class Worker {
   // Opens a door; the bound address.
   Result<net::Address> OpenGateway(const net::Address& address);
   Result<net::Address> OpenDecisions(const net::Address& address);
+  Result<net::Address> OpenTokenServer(const net::Address& address);
 
   // Starts the thread.
   void Start();
@@ -64,13 +72,14 @@ class Worker {
   // Null for a shut door.  Threads: the counters may be read from any.
   [[nodiscard]] const serve::Gateway* gateway() const noexcept { return gateway_.get(); }
   [[nodiscard]] const http::ServerCounters* decision_counters() const noexcept;
+  [[nodiscard]] const serve::TokenServerCounters* token_counters() const noexcept;
   [[nodiscard]] const quota::RedisStore* store() const noexcept { return store_.get(); }
 
  private:
   static constexpr Duration kDrainLook = std::chrono::milliseconds(5);
 
   Worker(const Settings& settings, engine::Engine& engine, serve::OpenEntries& entries,
-         std::unique_ptr<net::Loop> loop);
+         TokenDoor& tokens, std::unique_ptr<net::Loop> loop);
   void LookDrained();
   [[nodiscard]] bool StoreClosed();
   [[nodiscard]] engine::QuotaStore* QuotaStore() noexcept;
@@ -79,11 +88,13 @@ class Worker {
   const Settings& settings_;
   engine::Engine& engine_;
   serve::OpenEntries& entries_;
+  TokenDoor& tokens_;
   std::unique_ptr<net::Loop> loop_;
   std::unique_ptr<quota::RedisStore> store_;
   std::unique_ptr<serve::Gateway> gateway_;
   std::unique_ptr<serve::DecisionApi> decision_api_;
   std::unique_ptr<HandlerServer> decision_server_;
+  std::unique_ptr<serve::TokenServer> token_server_;
   net::Timer drain_timer_;
   bool store_closing_ = false;
   std::atomic<bool> drained_{false};

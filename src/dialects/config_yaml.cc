@@ -112,28 +112,33 @@ constexpr Field<UpstreamConfig> kUpstreamFields[] = {
      }},
 };
 
-void ReadTrustedProxies(const Value& value, ClientIpConfig& config) {
-  std::vector<std::string> proxies;
-  if (!ReadStrings(value, proxies)) return;
-  for (size_t i = 0; i < proxies.size(); ++i) {
+// `everybody`: what to say of a block that is one for all; empty: nothing.
+void ReadAddressBlocks(const Value& value, std::string_view everybody,
+                       std::vector<std::string>& out) {
+  std::vector<std::string> texts;
+  if (!ReadStrings(value, texts)) return;
+  for (size_t i = 0; i < texts.size(); ++i) {
     rules::AddressBlock block;
     const text::Node& item = value.node.IsSequence() ? value.node.items[i] : value.node;
-    if (rules::ParseAddressBlock(proxies[i], block)) {
-      const int family_bits = proxies[i].find(':') == std::string::npos ? 96 : 0;
-      if (block.prefix_bits == family_bits) {
-        value.problems.Warn(item.at, "trusted_proxies: " + Quote(proxies[i]) +
-                                         " is everybody: every client names its own address");
+    if (rules::ParseAddressBlock(texts[i], block)) {
+      const int family_bits = texts[i].find(':') == std::string::npos ? 96 : 0;
+      if (!everybody.empty() && block.prefix_bits == family_bits) {
+        value.problems.Warn(item.at, std::string(value.field) + ": " + Quote(texts[i]) + " " +
+                                         std::string(everybody));
       }
       continue;
     }
     value.Part(value.field, item)
-        .Fault(Quote(proxies[i]) + " is no address or block; write 10.0.0.7, 10.0.0.0/8, fd00::/8");
+        .Fault(Quote(texts[i]) + " is no address or block; write 10.0.0.7, 10.0.0.0/8, fd00::/8");
   }
-  config.trusted_proxies = std::move(proxies);
+  out = std::move(texts);
 }
 
 constexpr Field<ClientIpConfig> kClientIpFields[] = {
-    {"trusted_proxies", ReadTrustedProxies},
+    {"trusted_proxies",
+     [](const Value& v, ClientIpConfig& c) {
+       ReadAddressBlocks(v, "is everybody: every client names its own address", c.trusted_proxies);
+     }},
     {"header",
      [](const Value& v, ClientIpConfig& c) { ReadWord(v, kClientIpHeaderWords, c.header); }},
     {"ipv6_prefix",
@@ -155,6 +160,19 @@ constexpr Field<StoreConfig> kStoreFields[] = {
     {"nodes",
      [](const Value& v, StoreConfig& c) {
        ReadSmallInteger(v, {1, base::kNodesMax}, c.nodes);
+     }},
+};
+
+constexpr Field<TokenServerConfig> kTokenServerFields[] = {
+    {"listen", [](const Value& v, TokenServerConfig& c) { ReadListen(v, c.listen); }},
+    {"allow", [](const Value& v, TokenServerConfig& c) { ReadAddressBlocks(v, {}, c.allow); }},
+    {"connections",
+     [](const Value& v, TokenServerConfig& c) {
+       ReadInteger(v, {1, int64_t{base::kTokenConnectionsMax}}, c.connections);
+     }},
+    {"questions_per_second",
+     [](const Value& v, TokenServerConfig& c) {
+       ReadInteger(v, {1, base::kRatePerSecondMax}, c.questions_per_second);
      }},
 };
 
@@ -249,6 +267,10 @@ constexpr Field<ServerConfig> kServerFields[] = {
     {"gateway", ReadGateway},
     {"decisions", ReadDecisions},
     {"admin", ReadAdmin},
+    {"token_server",
+     [](const Value& v, ServerConfig& c) {
+       ReadMap(v, kTokenServerFields, c.token_server.emplace());
+     }},
     {"upstream", [](const Value& v, ServerConfig& c) { ReadMap(v, kUpstreamFields, c.upstream); }},
     {"client_ip",
      [](const Value& v, ServerConfig& c) { ReadMap(v, kClientIpFields, c.client_ip); }},

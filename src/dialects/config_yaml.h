@@ -21,6 +21,7 @@ namespace flowguard::dialects {
 inline constexpr std::string_view kGatewayListenDefault = "0.0.0.0:8080";
 inline constexpr std::string_view kDecisionsListenDefault = "127.0.0.1:8081";
 inline constexpr std::string_view kAdminListenDefault = "127.0.0.1:8082";
+inline constexpr std::string_view kTokenServerListenDefault = "127.0.0.1:18730";
 
 // The reverse proxy in front of one group of upstreams.
 struct GatewayConfig {
@@ -47,6 +48,14 @@ struct StoreConfig {
   std::string redis;  // "redis://host:port", ...; what follows the scheme is the client's to read
   Duration deadline = std::chrono::milliseconds(20);
   int nodes = 0;  // processes that share a limit, until the store has counted; 0: not known
+};
+
+// The door for Sentinel's token clients, who are not asked who they are.
+struct TokenServerConfig {
+  std::string listen{kTokenServerListenDefault};
+  std::vector<std::string> allow;            // addresses or CIDR blocks of clients; empty: any
+  int64_t connections = 20'000;              // of the process
+  int64_t questions_per_second = 1'000'000;  // of each namespace
 };
 
 enum class RateLimitHeaders : uint8_t { kOff, kDraft10, kX, kBoth };
@@ -85,6 +94,7 @@ struct ServerConfig {
   std::optional<GatewayConfig> gateway;
   std::optional<std::string> decisions_listen;
   std::optional<std::string> admin_listen;
+  std::optional<TokenServerConfig> token_server;
 
   int workers = 0;  // event loops; 0: one for each core
 

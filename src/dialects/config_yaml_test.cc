@@ -29,6 +29,7 @@ TEST(ParseConfigTest, EmptyMapOpensNoDoor) {
   EXPECT_FALSE(config.gateway.has_value());
   EXPECT_FALSE(config.decisions_listen.has_value());
   EXPECT_FALSE(config.admin_listen.has_value());
+  EXPECT_FALSE(config.token_server.has_value());
   EXPECT_FALSE(config.store.has_value());
   EXPECT_FALSE(config.inline_rules.has_value());
   EXPECT_EQ(config.workers, 0);
@@ -47,6 +48,28 @@ TEST(ParseConfigTest, Doors) {
   EXPECT_EQ(config.workers, 3);
   EXPECT_EQ(config.decisions_listen, "127.0.0.1:8081");
   EXPECT_EQ(config.admin_listen, ":9000");
+}
+
+TEST(ParseConfigTest, TheTokenServer) {
+  const TokenServerConfig plain = ConfigOf("token_server: {}\n").token_server.value();
+  EXPECT_EQ(plain.listen, "127.0.0.1:18730");
+  EXPECT_TRUE(plain.allow.empty());
+  EXPECT_EQ(plain.connections, 20'000);
+  EXPECT_EQ(plain.questions_per_second, 1'000'000);
+
+  const TokenServerConfig set = ConfigOf(
+                                    "token_server: {listen: \":1\", allow: [10.0.0.0/8, \"::1\"], "
+                                    "connections: 5, questions_per_second: 30_000}\n")
+                                    .token_server.value();
+  EXPECT_EQ(set.listen, ":1");
+  EXPECT_EQ(set.allow, (std::vector<std::string>{"10.0.0.0/8", "::1"}));
+  EXPECT_EQ(set.connections, 5);
+  EXPECT_EQ(set.questions_per_second, 30'000);
+
+  EXPECT_EQ(ErrorOf("token_server: {allow: [10.0.0.0/8, here]}\n").substr(0, 23),
+            "flowguard.yaml:1:36: al");
+  EXPECT_EQ(ErrorOf("token_server: {connections: 0}\n").substr(0, 31),
+            "flowguard.yaml:1:29: connection");
 }
 
 TEST(ParseConfigTest, SettingsOfTheGateway) {
