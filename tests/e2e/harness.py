@@ -152,9 +152,10 @@ class Process:
 
 class FlowGuard(Process):
     """`flowguard run`; the ports of its open doors are attributes: gateway, decisions,
-    admin.  Without --config every door of `doors` is given a free loopback port."""
+    admin, token_server.  Without --config every door of `doors` is given a free loopback port."""
 
-    FLAGS = {"gateway": "--listen", "decisions": "--decisions", "admin": "--admin"}
+    FLAGS = {"gateway": "--listen", "decisions": "--decisions", "admin": "--admin",
+             "token server": "--token-server"}
 
     def __init__(self, *flags, doors=("gateway", "admin"), env=None):
         argv = [BINARY, "run", *flags]
@@ -164,11 +165,11 @@ class FlowGuard(Process):
             if "admin" not in doors:
                 argv += ["--admin", "off"]
         super().__init__(argv, env=clean_environment(env))
-        self.gateway = self.decisions = self.admin = None
+        self.gateway = self.decisions = self.admin = self.token_server = None
         try:
             for door in doors:
                 line = self.wait_line(rf"^{door} listening on ")
-                setattr(self, door, int(line.rsplit(":", 1)[1]))
+                setattr(self, door.replace(" ", "_"), int(line.rsplit(":", 1)[1]))
         except AssertionError:
             self.end()
             raise
