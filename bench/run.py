@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares FlowGuard with its peers on this machine, and says which targets hold.
 
-    ./dev bench [library] [engine] [gateway] [redis] [--rounds N] [--seconds S] [--write NAME]
+    ./dev bench [library] [engine] [gateway] [redis] [token-server] [--rounds N] [--seconds S] [--write NAME]
 
 Peers run interleaved with ours, at least seven rounds, and medians are compared.
 First one line a target, `name ratio target ok|short|invalid`, then versions,
@@ -30,6 +30,7 @@ import engine_bench  # noqa: E402
 import gateway_bench  # noqa: E402
 import library_bench  # noqa: E402
 import redis_bench  # noqa: E402
+import token_bench  # noqa: E402
 
 
 class Report:
@@ -98,16 +99,16 @@ def name_of_result(text):
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("areas", nargs="*", help="library, engine, gateway, redis; default all")
+    parser.add_argument("areas", nargs="*", help="library, engine, gateway, redis, token-server; default all")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=2.0, help="of one measurement (library, engine: fixed)")
     parser.add_argument("--write", metavar="NAME", type=name_of_result,
                         help="also to bench/results/NAME.json")
     options = parser.parse_args()
-    areas = options.areas or ["library", "engine", "gateway", "redis"]
+    areas = options.areas or ["library", "engine", "gateway", "redis", "token-server"]
     report = Report()
     known = {"library": library_bench.run, "engine": engine_bench.run, "gateway": gateway_bench.run,
-             "redis": redis_bench.run}
+             "redis": redis_bench.run, "token-server": token_bench.run}
     for area in areas:
         if area not in known:
             parser.error(f"unknown area {area!r}; allowed: {', '.join(known)}")
