@@ -110,14 +110,15 @@ RuleLoad RuleKeeper::Load(std::string_view text) const {
 }
 
 // Those of scope cluster into the token service, if there is one, and the others into the
-// engine; or none anywhere.
+// engine, or all if it asks token servers; or none anywhere.
 Result<void> RuleKeeper::LoadAll(const RuleSet& rules, RuleLoad& load) const {
   SplitRules split;
   if (options_.tokens != nullptr) {
     split = SplitTokenRules(rules);
     FG_RETURN_IF_ERROR(LoadTokens(split.tokens));
   }
-  const RuleSet& others = options_.tokens != nullptr ? split.others : rules;
+  const bool parted = options_.tokens != nullptr && !options_.asks_tokens;
+  const RuleSet& others = parted ? split.others : rules;
   std::vector<std::string> warnings;
   if (auto loaded = engine_.Load(others, &warnings, clock_.Now()); !loaded.ok()) {
     // They were in force a moment ago.

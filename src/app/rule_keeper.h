@@ -52,6 +52,8 @@ struct RuleKeeperOptions {
   bool decision_api = false;  // warn of rules that it cannot hold
   // Has the rules of scope cluster, and must outlive the keeper; null: no token server.
   serve::TokenService* tokens = nullptr;
+  // Rules of scope cluster are asked of token servers too, be they counted here or not.
+  bool asks_tokens = false;
   bool tokens_alone = false;  // no other door is open: warn of rules that nobody asks
   int64_t token_questions_per_second = serve::kTokenQpsDefault;
 };

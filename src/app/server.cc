@@ -52,6 +52,7 @@ Result<std::unique_ptr<Server>> Server::Create(Settings settings, const Clock& c
   engine::EngineOptions options;
   options.cell_capacity = settings.cells;
   options.remote_allowed = settings.store.has_value();
+  options.cluster_allowed = settings.cluster.has_value();
   options.fallback_nodes = settings.store ? settings.store->nodes : 0;
   options.state_bytes = settings.state_bytes;
   options.statistics = settings.statistics;
@@ -80,6 +81,7 @@ Server::Server(Settings settings, const Clock& clock, std::unique_ptr<net::Loop>
              {.decision_api = settings_.decisions.has_value(),
               .tokens = tokens_.service.get(),
               .tokens_alone = !settings_.gateway && !settings_.decisions,
+              .asks_tokens = settings_.cluster.has_value(),
               .token_questions_per_second = settings_.token_questions_per_second}),
       sampler_(*engine_, ""),
       sample_timer_(&Server::OnSampleTimer, this),
@@ -171,6 +173,13 @@ Result<void> Server::OpenAdmin(OpenDoors& doors) {
       stores.push_back(worker->store());
     store_metrics_ = std::make_unique<StoreMetrics>(std::move(stores));
     sources.push_back(store_metrics_.get());
+  }
+  if (settings_.cluster) {
+    std::vector<const quota::token::TokenStore*> stores;
+    for (const auto& worker : workers_)
+      stores.push_back(worker->token_store());
+    cluster_metrics_ = std::make_unique<ClusterMetrics>(std::move(stores));
+    sources.push_back(cluster_metrics_.get());
   }
   if (tokens_.service != nullptr) {
     std::vector<const serve::TokenServerCounters*> counters;
@@ -294,6 +303,7 @@ admin::ConfigReport Server::ReportConfig() {
 
 std::string Server::RulesAsYaml() {
   RuleSet rules = engine_->Rules();
+  if (settings_.cluster) return dialects::WriteRules(rules);  // all are among them
   const std::vector<Rule>& tokens = rules_.token_rules().rules;
   rules.rules.insert(rules.rules.end(), tokens.begin(), tokens.end());
   return dialects::WriteRules(rules);

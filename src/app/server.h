@@ -23,6 +23,7 @@
 
 #include "admin/admin_api.h"
 #include "app/breaker_log.h"
+#include "app/cluster_metrics.h"
 #include "app/door_metrics.h"
 #include "app/rule_keeper.h"
 #include "app/settings.h"
@@ -106,6 +107,7 @@ class Server final : private admin::AdminSubject {
   std::unique_ptr<DoorMetrics> door_metrics_;
   std::unique_ptr<StoreMetrics> store_metrics_;
   std::unique_ptr<TokenMetrics> token_metrics_;
+  std::unique_ptr<ClusterMetrics> cluster_metrics_;
   std::unique_ptr<admin::AdminApi> admin_api_;
   std::unique_ptr<HandlerServer> admin_server_;
   std::unique_ptr<SignalWatch> signals_;

@@ -200,7 +200,8 @@ http::ServerOptions ServerOf(const dialects::TimeoutsConfig& timeouts) {
 // What the file says of the token server holds too when the flag opens it.
 Result<void> OpenTokenServer(const RunOptions& options, const ServerConfig& config,
                              Settings& settings) {
-  const dialects::TokenServerConfig file = config.token_server.value_or(dialects::TokenServerConfig{});
+  const dialects::TokenServerConfig file =
+      config.token_server.value_or(dialects::TokenServerConfig{});
   if (config.token_server) {
     FG_ASSIGN_OR_RETURN(settings.token_server, ReadAddress("token_server: listen", file.listen));
   }
@@ -342,9 +343,18 @@ Result<Settings> MakeSettings(const RunOptions& options) {
   FG_RETURN_IF_ERROR(OpenDoors(options, config, settings));
   settings.rules = RulesOf(options, config);
   FG_ASSIGN_OR_RETURN(settings.store, StoreOf(options, config));
+  if (config.cluster) {
+    settings.cluster = ClusterSettings{config.cluster->servers, config.cluster->name_space,
+                                       config.cluster->timeout};
+  }
+  // Of a request with rules of both, one deadline: the later.
+  const Duration cluster = settings.cluster ? settings.cluster->timeout : Duration::zero();
+  const Duration store = settings.store ? settings.store->deadline : Duration::zero();
+  if (const Duration deadline = std::max(store, cluster); deadline > Duration::zero()) {
+    settings.gateway_options.store_deadline = deadline;
+    settings.decision_options.store_deadline = deadline;
+  }
   if (settings.store) {
-    settings.gateway_options.store_deadline = settings.store->deadline;
-    settings.decision_options.store_deadline = settings.store->deadline;
     // Its clients give up at 20 ms, whatever the file grants.
     Duration& tokens = settings.token_options.store_deadline;
     tokens = std::min(tokens, settings.store->deadline);

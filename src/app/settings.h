@@ -42,6 +42,13 @@ struct StoreSettings {
   std::string node_name;  // of this process, distinct from all others
 };
 
+// The token servers of cluster rules.
+struct ClusterSettings {
+  std::vector<std::string> servers;
+  std::string name_space;
+  Duration timeout = std::chrono::milliseconds(20);
+};
+
 struct Settings {
   // A door that was not asked for stays shut.
   std::optional<net::Address> gateway;
@@ -52,6 +59,7 @@ struct Settings {
   RuleOrigin rules;
   int workers = 1;
   std::optional<StoreSettings> store;
+  std::optional<ClusterSettings> cluster;
   size_t cells = 0;
   size_t state_bytes = 0;
   bool statistics = true;

@@ -49,9 +49,9 @@ bool IsConfig(std::string_view text, const std::string& file) {
   if (const text::Node* rules = root->Find("rules"); rules != nullptr && rules->IsScalar()) {
     return true;
   }
-  constexpr std::array<std::string_view, 12> kConfigFields = {
-      "gateway",   "decisions", "admin", "client_ip", "store",            "cells",
-      "responses", "timeouts",  "path",  "exempt",    "preflight_exempt", "token_server"};
+  constexpr std::array<std::string_view, 13> kConfigFields = {
+      "gateway",  "decisions", "admin",  "client_ip",        "store",        "cells",  "responses",
+      "timeouts", "path",      "exempt", "preflight_exempt", "token_server", "cluster"};
   for (const std::string_view field : kConfigFields) {
     if (root->Find(field) != nullptr) return true;
   }
@@ -88,7 +88,9 @@ void CheckConfig(std::string_view text, const std::string& file, Findings& findi
   if (!parsed.ok()) return AddLines(parsed.error().message, findings.errors);
   findings.warnings = parsed->warnings;
   const bool asked_by_name = parsed->config.decisions_listen.has_value();
-  const rules::CompileOptions home = {.remote_allowed = parsed->config.store.has_value()};
+  const bool cluster = parsed->config.cluster || parsed->config.token_server;
+  const rules::CompileOptions home = {.remote_allowed = parsed->config.store.has_value(),
+                                      .cluster_allowed = cluster};
   if (parsed->config.inline_rules)
     CheckRules(*parsed->config.inline_rules, home, asked_by_name, findings);
   if (parsed->config.rules_path.empty()) return;

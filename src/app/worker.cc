@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/bounds.h"
+#include "base/hash.h"
 #include "base/try.h"
 
 namespace flowguard::app {
@@ -25,6 +26,20 @@ quota::RedisStoreOptions StoreOf(const Settings& settings, engine::Engine& engin
   return options;
 }
 
+quota::token::TokenStoreOptions TokenStoreOf(const Settings& settings, engine::Engine& engine,
+                                             int worker) {
+  quota::token::TokenStoreOptions options;
+  options.servers = settings.cluster->servers;
+  options.name_space = settings.cluster->name_space;
+  options.timeout = settings.cluster->timeout;
+  options.registers = worker == 0;
+  options.seed = base::RandomSeed();
+  // A store of shared limits counts processes; clients are what a token server knows.
+  if (worker == 0 && !settings.store)
+    options.on_nodes = [&engine](int nodes) { engine.SetFallbackNodes(nodes); };
+  return options;
+}
+
 }  // namespace
 
 HandlerServer::HandlerServer(net::Loop& loop, const http::ServerOptions& options,
@@ -40,6 +55,14 @@ Result<std::unique_ptr<Worker>> Worker::Create(const Settings& settings, engine:
     FG_ASSIGN_OR_RETURN(worker->store_, quota::RedisStore::Create(
                                             *worker->loop_, StoreOf(settings, engine,
                                                                     tokens.service.get(), number)));
+  }
+  if (settings.cluster) {
+    worker->token_store_ = std::make_unique<quota::token::TokenStore>(
+        *worker->loop_, TokenStoreOf(settings, engine, number));
+  }
+  if (settings.store && settings.cluster) {
+    worker->routed_store_ = std::make_unique<quota::RoutedStore>(
+        *worker->loop_, worker->store_->store(), *worker->token_store_);
   }
   return worker;
 }
@@ -60,6 +83,8 @@ Worker::~Worker() {
   decision_server_ = nullptr;
   decision_api_ = nullptr;
   gateway_ = nullptr;
+  routed_store_ = nullptr;
+  token_store_ = nullptr;
   store_ = nullptr;
 }
 
@@ -79,11 +104,16 @@ Result<net::Address> Worker::OpenDecisions(const net::Address& address) {
 
 Result<net::Address> Worker::OpenTokenServer(const net::Address& address) {
   token_server_ = std::make_unique<serve::TokenServer>(
-      *loop_, *tokens_.service, settings_.token_options, tokens_.connections, QuotaStore());
+      *loop_, *tokens_.service, settings_.token_options, tokens_.connections, SharedStore());
   return token_server_->Listen(address);
 }
 
 engine::QuotaStore* Worker::QuotaStore() noexcept {
+  if (routed_store_ != nullptr) return routed_store_.get();
+  return token_store_ != nullptr ? token_store_.get() : SharedStore();
+}
+
+engine::QuotaStore* Worker::SharedStore() noexcept {
   return store_ == nullptr ? nullptr : &store_->store();
 }
 

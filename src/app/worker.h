@@ -19,6 +19,8 @@
 #include "net/loop.h"
 #include "net/timer.h"
 #include "quota/redis_store.h"
+#include "quota/routed_store.h"
+#include "quota/token/token_store.h"
 #include "serve/decision_api.h"
 #include "serve/gateway.h"
 #include "serve/open_entries.h"
@@ -74,6 +76,9 @@ class Worker {
   [[nodiscard]] const http::ServerCounters* decision_counters() const noexcept;
   [[nodiscard]] const serve::TokenServerCounters* token_counters() const noexcept;
   [[nodiscard]] const quota::RedisStore* store() const noexcept { return store_.get(); }
+  [[nodiscard]] const quota::token::TokenStore* token_store() const noexcept {
+    return token_store_.get();
+  }
 
  private:
   static constexpr Duration kDrainLook = std::chrono::milliseconds(5);
@@ -82,7 +87,10 @@ class Worker {
          TokenDoor& tokens, std::unique_ptr<net::Loop> loop);
   void LookDrained();
   [[nodiscard]] bool StoreClosed();
+  // Of the rules of all scopes; null: they need none.
   [[nodiscard]] engine::QuotaStore* QuotaStore() noexcept;
+  // Of shared rules alone.
+  [[nodiscard]] engine::QuotaStore* SharedStore() noexcept;
   static void OnDrainTimer(void* self) noexcept;
 
   const Settings& settings_;
@@ -91,6 +99,8 @@ class Worker {
   TokenDoor& tokens_;
   std::unique_ptr<net::Loop> loop_;
   std::unique_ptr<quota::RedisStore> store_;
+  std::unique_ptr<quota::token::TokenStore> token_store_;
+  std::unique_ptr<quota::RoutedStore> routed_store_;  // where there are both
   std::unique_ptr<serve::Gateway> gateway_;
   std::unique_ptr<serve::DecisionApi> decision_api_;
   std::unique_ptr<HandlerServer> decision_server_;
