@@ -10,6 +10,7 @@
 
 #include "base/bounds.h"
 #include "base/check.h"
+#include "base/try.h"
 #include "rules/compile.h"
 #include "rules/faults.h"
 #include "serve/token_value.h"
@@ -44,18 +45,63 @@ int64_t Times(int64_t units, int64_t clients, int64_t most) noexcept {
   return units > most / clients ? std::max(units, most) : units * clients;
 }
 
-// The same number a second.
-Rate InWindow(const Rate& rate, Duration window) noexcept {
+// The same number a second; of some at least one.
+Rate InWindow(const Rate& rate, Duration window, Algorithm algorithm) noexcept {
   if (rate.window == window) return rate;
   const double limit = static_cast<double>(rate.limit) * static_cast<double>(window.count()) /
                        static_cast<double>(rate.window.count());
-  const auto whole = static_cast<int64_t>(std::min(limit, static_cast<double>(base::kLimitMax)));
-  return {whole, window};
+  const int64_t least = rate.limit > 0 ? 1 : 0;
+  const int64_t most = LimitMax(algorithm, window);
+  const auto whole = static_cast<int64_t>(std::min(limit, static_cast<double>(most)));
+  return {std::max(whole, least), window};
 }
 
 bool IsNameCharacter(char c) noexcept {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
          std::string_view("._:/-@").find(c) != std::string_view::npos;
+}
+
+Result<void> Told(const rules::Faults& faults) {
+  if (faults.errors.empty()) return {};
+  std::string text;
+  for (const std::string& line : faults.errors)
+    text.append(text.empty() ? "" : "\n").append(line);
+  return Error::InvalidArgument(std::move(text));
+}
+
+void CheckSpace(const TokenNamespace& space, rules::FaultsAt& faults) {
+  const bool good = !space.name.empty() && space.name.size() <= base::kRuleNameBytesMax &&
+                    std::all_of(space.name.begin(), space.name.end(), IsNameCharacter);
+  if (!good) {
+    faults.Error("", "a name has 1 to " + std::to_string(base::kRuleNameBytesMax) +
+                         " letters, digits and . _ : / - @");
+  }
+  if (space.questions_per_second < 1 || space.questions_per_second > base::kRatePerSecondMax) {
+    faults.Error("questions_per_second", "found " + std::to_string(space.questions_per_second) +
+                                             "; allowed 1 to " +
+                                             std::to_string(base::kRatePerSecondMax));
+  }
+}
+
+bool Compiles(const RuleSet& set, rules::Faults& faults) {
+  const auto compiled = rules::Compile(set, {.remote_allowed = false, .cluster_allowed = true});
+  if (!compiled.ok()) faults.errors.push_back(compiled.error().message);
+  return compiled.ok();
+}
+
+// One rule at a time: questions name theirs, so that any number may have one target.
+void CheckRules(const RuleSet& set, rules::Faults& faults) {
+  RuleSet alone;
+  alone.dimensions = set.dimensions;
+  alone.match = set.match;
+  alone.compat = set.compat;
+  alone.regex = set.regex;
+  if (!Compiles(alone, faults)) return;  // what is declared is wrong, for all of them
+  for (const Rule& rule : set.rules) {
+    if (rule.scope != Scope::kCluster) continue;
+    alone.rules = {rule};
+    Compiles(alone, faults);
+  }
 }
 
 // Rules of all namespaces on their way to one engine.
@@ -69,29 +115,17 @@ class Maker {
   }
 
   void Add(const TokenNamespace& space, size_t place, size_t clients) {
-    CheckSpace(space);
-    RuleSet alone;  // with one rule at a time: questions name theirs, whatever its target
-    alone.dimensions = space.rules.dimensions;
-    alone.match = space.rules.match;
-    alone.compat = space.rules.compat;
-    alone.regex = space.rules.regex;
-    if (!Compiles(alone)) return;  // what is declared is wrong, for all of them
     for (size_t i = 0; i < space.rules.rules.size(); ++i) {
       const Rule& rule = space.rules.rules[i];
-      if (rule.scope != Scope::kCluster) continue;
-      alone.rules = {rule};
-      if (!Compiles(alone) || !rule.enabled) continue;
+      if (rule.scope != Scope::kCluster || !rule.enabled) continue;
       rules::FaultsAt faults(rules::WhereOf(rule, i), faults_);
       AddRule(space, rule, {.place = place, .clients = clients}, faults);
     }
   }
 
   Result<TokenRules> Take() {
-    if (faults_.errors.empty()) return std::move(made_);
-    std::string text;
-    for (const std::string& line : faults_.errors)
-      text.append(text.empty() ? "" : "\n").append(line);
-    return Error::InvalidArgument(std::move(text));
+    FG_RETURN_IF_ERROR(Told(faults_));
+    return std::move(made_);
   }
 
  private:
@@ -99,28 +133,6 @@ class Maker {
     size_t place;  // of its namespace
     size_t clients;
   };
-
-  bool Compiles(const RuleSet& set) {
-    const auto compiled = rules::Compile(set, {.remote_allowed = false, .cluster_allowed = true});
-    if (!compiled.ok()) faults_.errors.push_back(compiled.error().message);
-    return compiled.ok();
-  }
-
-  void CheckSpace(const TokenNamespace& space) {
-    rules::FaultsAt faults("namespace \"" + space.name + "\"", faults_);
-    const bool good = !space.name.empty() && space.name.size() <= base::kRuleNameBytesMax &&
-                      std::all_of(space.name.begin(), space.name.end(), IsNameCharacter);
-    if (!good) {
-      faults.Error("", "a name has 1 to " + std::to_string(base::kRuleNameBytesMax) +
-                           " letters, digits and . _ : / - @");
-    }
-    if (!names_.insert(space.name).second) faults.Error("", "found twice");
-    if (space.questions_per_second < 1 || space.questions_per_second > base::kRatePerSecondMax) {
-      faults.Error("questions_per_second", "found " + std::to_string(space.questions_per_second) +
-                                               "; allowed 1 to " +
-                                               std::to_string(base::kRatePerSecondMax));
-    }
-  }
 
   void AddRule(const TokenNamespace& space, const Rule& rule, const Home& home,
                rules::FaultsAt& faults) {
@@ -179,7 +191,7 @@ class Maker {
     const auto found = windows_.find(flow.resource);
     const Duration window = found != windows_.end() ? found->second : counted.rate.window;
     made_.windows.emplace(flow.resource, window);
-    EachRate(counted, [&](Rate& rate) { rate = InWindow(rate, window); });
+    EachRate(counted, [&](Rate& rate) { rate = InWindow(rate, window, counted.algorithm); });
     counted.borrow = std::min(counted.borrow, window);
     flow.needs = std::max<int64_t>(window / std::chrono::seconds(1), 1);
   }
@@ -206,7 +218,6 @@ class Maker {
   const bool shared_;
   const TokenWindows& windows_;
   rules::Faults faults_;
-  std::set<std::string> names_;                // of namespaces
   std::map<std::string, std::string> wheres_;  // of rules, by their resource
   TokenRules made_;
 };
@@ -228,6 +239,18 @@ const TokenFlows::Known* TokenFlows::Find(int64_t flow_id) const noexcept {
 
 const TokenFlow& TokenFlows::AnyOf(const Known& known) const noexcept {
   return flows_[*std::min_element(known.places.begin(), known.places.end())];
+}
+
+Result<void> CheckTokenRules(std::span<const TokenNamespace> namespaces) {
+  rules::Faults faults;
+  std::set<std::string_view> names;
+  for (const TokenNamespace& space : namespaces) {
+    rules::FaultsAt at("namespace \"" + space.name + "\"", faults);
+    CheckSpace(space, at);
+    if (!names.insert(space.name).second) at.Error("", "found twice");
+    CheckRules(space.rules, faults);
+  }
+  return Told(faults);
 }
 
 Result<TokenRules> MakeTokenRules(std::span<const TokenNamespace> namespaces,

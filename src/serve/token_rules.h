@@ -92,6 +92,10 @@ struct TokenRules {
   TokenWindows windows;
 };
 
+// Errors: a line each, with the place of the rule: those of rules::Compile in each rule by
+//         itself; a namespace that is named twice, or wrong.
+[[nodiscard]] Result<void> CheckTokenRules(std::span<const TokenNamespace> namespaces);
+
 // The rules that are enabled and of scope cluster, limits per client multiplied with
 // `clients`, by namespace; a product that is too large for the algorithm is its largest.
 // `shared`: their counts are in a store, which lends nothing.
@@ -103,10 +107,9 @@ struct TokenRules {
 //     window has whole seconds.
 //   - A count keeps the window that it began with, while its rule stays: that of `windows`,
 //     in which the count of a second goes on.
-// Errors: a line each, with the place of the rule: those of rules::Compile, a number that
-//         asks for two rules, a namespace that is named twice.  The engine says what a product
-//         or a store does not allow.
-// Requires: as many `clients` as `namespaces`.
+// Errors: a number that asks for two rules, a line each, with their places.  The engine says
+//         what a product or a store does not allow.
+// Requires: CheckTokenRules finds no fault; as many `clients` as `namespaces`.
 [[nodiscard]] Result<TokenRules> MakeTokenRules(std::span<const TokenNamespace> namespaces,
                                                 std::span<const size_t> clients, bool shared,
                                                 const TokenWindows& windows);

@@ -127,20 +127,27 @@ Result<void> TokenService::Load(std::vector<TokenNamespace> namespaces, Instant 
     std::erase_if(space.rules.rules,
                   [](const Rule& rule) { return rule.scope != Scope::kCluster; });
   }
-  std::vector<size_t> clients = ClientsOf(namespaces);
+  FG_RETURN_IF_ERROR(CheckTokenRules(namespaces));
+  std::vector<bool> counts_clients;
+  for (const TokenNamespace& space : namespaces) {
+    counts_clients.push_back(
+        std::any_of(space.rules.rules.begin(), space.rules.rules.end(),
+                    [](const Rule& rule) { return rule.enabled && rule.cluster.per_client; }));
+  }
+  std::vector<size_t> clients = ClientsOf(namespaces, counts_clients);
   FG_RETURN_IF_ERROR(Publish(namespaces, clients, now));
   namespaces_ = std::move(namespaces);
+  counts_clients_ = std::move(counts_clients);
   seen_clients_ = std::move(clients);
-  looked_ = now;
   return {};
 }
 
 void TokenService::Look(Instant now) {
   const base::MutexLock lock(load_mutex_);
-  if (now - looked_ < kClientsLookEvery) return;
-  looked_ = now;
-  std::vector<size_t> clients = ClientsOf(namespaces_);
+  if (multiplied_ && now - *multiplied_ < kClientsLookEvery) return;
+  std::vector<size_t> clients = ClientsOf(namespaces_, counts_clients_);
   if (clients == seen_clients_) return;
+  multiplied_ = now;
   const Result<void> published = Publish(namespaces_, clients, now);
   if (!published.ok()) {
     base::Log(base::LogLevel::kWarn,
@@ -188,14 +195,14 @@ std::vector<TokenSpace*> TokenService::SpacesOf(std::span<const TokenNamespace> 
   return spaces;
 }
 
-std::vector<size_t> TokenService::ClientsOf(std::span<const TokenNamespace> namespaces) const {
+std::vector<size_t> TokenService::ClientsOf(std::span<const TokenNamespace> namespaces,
+                                            const std::vector<bool>& counts_clients) const {
   std::vector<size_t> clients;
-  for (const TokenNamespace& space : namespaces) {
-    const bool counts =
-        std::any_of(space.rules.rules.begin(), space.rules.rules.end(),
-                    [](const Rule& rule) { return rule.enabled && rule.cluster.per_client; });
-    const bool all = space.name == kDefaultNamespace;
-    clients.push_back(!counts ? 1 : all ? clients_.InAll() : clients_.In(space.name));
+  for (size_t i = 0; i < namespaces.size(); ++i) {
+    const bool all = namespaces[i].name == kDefaultNamespace;
+    clients.push_back(!counts_clients[i] ? 1
+                      : all              ? clients_.InAll()
+                                         : clients_.In(namespaces[i].name));
   }
   return clients;
 }

@@ -97,14 +97,17 @@ class TokenService {
   TokenService& operator=(const TokenService&) = delete;
 
   // Replaces the rules of all namespaces.  Counts of rules that stay go on.
-  // Errors: a line each, with the place of the rule: those of MakeTokenRules and of
-  //         engine::Engine::Load; more than kTokenNamespacesMax namespaces since the start.
-  //         Nothing has changed then.
+  // Errors: a line each, with the place of the rule: those of CheckTokenRules,
+  //         MakeTokenRules and engine::Engine::Load; more than kTokenNamespacesMax namespaces since
+  //         the start. Nothing has changed then.
   // Cost:   Begin goes on meanwhile; Load and Look wait for each other.
   Result<void> Load(std::vector<TokenNamespace> namespaces, Instant now);
 
-  // Multiplies limits per client anew, if clients came or went.  Call it now and then.
-  // Cost: a look at the clients; of Load where their numbers changed.
+  // Multiplies limits per client anew, if clients came or went, and not less than
+  // kClientsLookEvery after the last time.  Until then those that came have what those before
+  // them had, and the first of all nothing: call it often.
+  // Cost: a look at the clients of the namespaces that have such limits; that of an
+  //       engine::Engine::Load where their numbers changed.
   void Look(Instant now);
 
   // A client registers in a namespace.  Result: the clients there, this one among them.
@@ -170,8 +173,9 @@ class TokenService {
                        const std::vector<size_t>& clients, Instant now) FG_REQUIRES(load_mutex_);
   [[nodiscard]] Result<void> CheckRoom(std::span<const TokenNamespace> namespaces) const;
   [[nodiscard]] std::vector<TokenSpace*> SpacesOf(std::span<const TokenNamespace> namespaces);
-  // Of each namespace, where rules of it count them; else 1.
-  [[nodiscard]] std::vector<size_t> ClientsOf(std::span<const TokenNamespace> namespaces) const;
+  // Of each namespace whose rules count them; of others 1.
+  [[nodiscard]] std::vector<size_t> ClientsOf(std::span<const TokenNamespace> namespaces,
+                                              const std::vector<bool>& counts_clients) const;
 
   [[nodiscard]] wire::token::Status Release(int64_t token_id,
                                             const std::shared_ptr<StoreDues>& dues,
@@ -198,8 +202,9 @@ class TokenService {
   base::Mutex load_mutex_;                                             // before spaces_mutex_
   std::vector<TokenNamespace> namespaces_ FG_GUARDED_BY(load_mutex_);  // as loaded last
   TokenWindows windows_ FG_GUARDED_BY(load_mutex_);                    // the same
-  std::vector<size_t> seen_clients_ FG_GUARDED_BY(load_mutex_);        // by place there
-  Instant looked_ FG_GUARDED_BY(load_mutex_);
+  std::vector<bool> counts_clients_ FG_GUARDED_BY(load_mutex_);        // by place there
+  std::vector<size_t> seen_clients_ FG_GUARDED_BY(load_mutex_);        // the same
+  std::optional<Instant> multiplied_ FG_GUARDED_BY(load_mutex_);       // by Look, the last time
 };
 
 }  // namespace flowguard::serve

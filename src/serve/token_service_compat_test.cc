@@ -92,6 +92,18 @@ TEST_F(TokenServiceCompatTest, ACountKeepsItsWindowWhileItsRuleStays) {
   EXPECT_EQ(Flows(5, 1), "OK 1, OK 0, OK 0, OK 0, BLOCKED");
 }
 
+TEST_F(TokenServiceCompatTest, ACountInAnotherWindowIsBoundedAsOthersAre) {
+  LoadAlike({InSeconds(1, 3)});
+  LoadAlike({InSeconds(60'000, 1)});
+  EXPECT_EQ(Flow(1, 30'000), "OK 3333");
+  LoadAlike({});
+  LoadAlike({InSeconds(1, 1)});
+  Rule rule = ClusterRule("orders", 1, 1);
+  rule.rate.window = seconds(10);
+  LoadAlike({rule});
+  EXPECT_EQ(Flows(2, 1), "OK 0, BLOCKED");
+}
+
 TEST_F(TokenServiceCompatTest, ALoadThatFailsChangesNoWindow) {
   LoadAlike({InSeconds(3, 1)});
   TokenNamespace space = Space("default", {ClusterRule("bad", -1, 1)});

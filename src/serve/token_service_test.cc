@@ -185,10 +185,7 @@ TEST_F(TokenServiceTest, ALimitPerClientGrowsWithThoseThatAreConnected) {
   EXPECT_EQ(service_->Join("app-b"), 1);
   EXPECT_EQ(service_->Join("app-b"), 2);
   service_->Leave("app-b");
-  now_ += kClientsLookEvery - milliseconds(1);
-  service_->Look(now_);
   EXPECT_EQ(Flow(1), "BLOCKED");
-  now_ += milliseconds(1);
   service_->Look(now_);
   EXPECT_EQ(Flows(7, 1), "OK 5, OK 4, OK 3, OK 2, OK 1, OK 0, BLOCKED");
   service_->Leave("app-a");
@@ -196,6 +193,28 @@ TEST_F(TokenServiceTest, ALimitPerClientGrowsWithThoseThatAreConnected) {
   now_ += kClientsLookEvery;
   service_->Look(now_);
   EXPECT_EQ(Flow(1), "BLOCKED");
+}
+
+TEST_F(TokenServiceTest, LimitsPerClientAreMultipliedNowAndThen) {
+  Rule rule = ClusterRule("orders", 1, 3);
+  rule.cluster.per_client = true;
+  Load({rule});
+  const auto after = [&](Duration by) {
+    static_cast<void>(service_->Join("app"));
+    now_ += by;
+    service_->Look(now_);
+    return service_->engine().Counters().generation;
+  };
+  const uint64_t first = after({});
+  EXPECT_EQ(after(kClientsLookEvery - milliseconds(1)), first);
+  EXPECT_EQ(after(milliseconds(1)), first + 1);
+  EXPECT_EQ(Flow(1), "OK 8");
+  // Who came just before is seen when it is time.
+  static_cast<void>(after({}));
+  now_ += kClientsLookEvery;
+  service_->Look(now_);
+  service_->Look(now_);
+  EXPECT_EQ(service_->engine().Counters().generation, first + 2);
 }
 
 TEST_F(TokenServiceTest, ClientsOfANamespaceCountForItsOwnRules) {
