@@ -29,8 +29,6 @@ class FlowRequest final : public engine::RequestView {
     resource = flow.resource;
     cost = question.count * flow.needs;
     priority = question.priority;
-    // Nobody else waits.
-    wait_max = question.priority ? kNever : Duration::zero();
     lists = values_.count() > 1;
   }
 

@@ -44,6 +44,21 @@ TEST_F(TokenServiceLoadTest, AWindowThatChangesCountsAnew) {
   EXPECT_EQ(Flow(1), "OK 1");
 }
 
+// Between the two steps of a load the table may still name what the engine has no more.
+TEST_F(TokenServiceLoadTest, WhatTheEngineHasNoMoreIsGone) {
+  Rule keyed = ClusterRule("keyed", 2, 3);
+  keyed.by = {"user"};
+  Rule shadow = ClusterRule("shadow", 4, 3);
+  shadow.shadow = true;
+  Load({ClusterRule("orders", 1, 3), keyed, ClusterSlots("slots", 3, 3), shadow});
+  ASSERT_TRUE(service_->engine().Load(RuleSet{}).ok());
+  EXPECT_EQ(Flow(1), "NO_RULE_EXISTS");
+  EXPECT_EQ(Param(2, {Text("ann")}), "NO_RULE_EXISTS");
+  EXPECT_EQ(Told(Ask(AcquireQuestion(3))), "NO_RULE_EXISTS");
+  EXPECT_EQ(Flow(4), "OK 0");
+  EXPECT_EQ(service_->Tokens().open, 0u);
+}
+
 // The id names the count to those who ask; the name, to those who keep it.
 TEST_F(TokenServiceLoadTest, AnIdIsMadeOfTheNameWhereNoneIsWritten) {
   Rule rule = ClusterRule("orders", 0, 3);
