@@ -12,6 +12,7 @@
 
 #include "app/commands.h"
 #include "app/rule_keeper.h"
+#include "app/rule_split.h"
 #include "app/settings.h"
 #include "dialects/config_yaml.h"
 #include "rules/compile.h"
@@ -69,7 +70,9 @@ void CheckRules(const RuleSet& rules, const rules::CompileOptions& home, bool as
   if (!table.ok()) return AddLines(table.error().message, findings.errors);
   findings.warnings.insert(findings.warnings.end(), table->warnings.begin(), table->warnings.end());
   if (asked_by_name) return;
-  const auto unmet = serve::ResourceWarnings(rules);
+  // Clients of token servers ask by number.
+  const auto unmet =
+      serve::ResourceWarnings(home.cluster_allowed ? SplitTokenRules(rules).others : rules);
   findings.warnings.insert(findings.warnings.end(), unmet.begin(), unmet.end());
 }
 
