@@ -14,6 +14,7 @@ import struct
 import time
 
 import harness
+import redis_servers
 import token_client as tokens
 
 SECONDS = float(os.environ.get("FG_TOKEN_SECONDS", "5"))
@@ -205,12 +206,59 @@ class Doors(Tokens):
     def test_a_namespace_has_its_questions_a_second(self):
         config = self.write("flowguard.yaml", "token_server: {listen: '127.0.0.1:0', questions_per_second: 2}\n"
                             + RULES)
+        self.assertEqual(harness.run_once("validate", config)[0], 0)
         self.serve("--config", config, doors=("token server",))
         client = self.client()
         client.send(b"".join(tokens.flow(xid, 1001) for xid in range(1, 5)))
         statuses = [client.answer().status for _ in range(4)]
         self.assertEqual(statuses[:2], [tokens.OK, tokens.OK])
         self.assertIn(tokens.TOO_MANY, statuses[2:])
+
+
+class Store(Tokens):
+    """Token servers whose counts lie in one Redis."""
+
+    TEXT = "rules: [{name: all, limit: 100/h, scope: cluster, flow_id: 1}]"
+
+    def serve_two(self, nodes=2):
+        self.redis = self.start(redis_servers.Redis(self.dir))
+        rules = self.write("rules.yaml", self.TEXT)
+        config = self.write("flowguard.yaml", f"""token_server: {{listen: "127.0.0.1:0"}}
+admin: {{listen: "127.0.0.1:0"}}
+store: {{redis: "{self.redis.url}", nodes: {nodes}}}
+rules: {rules}
+""")
+        clients = []
+        for _ in range(2):
+            server = self.serve("--config", config)
+            harness.wait_until(lambda: self.metric("flowguard_redis_connects_total"), "the store answers")
+            clients.append(self.client())
+        return server, clients
+
+    def test_two_servers_keep_one_total(self):
+        _, clients = self.serve_two()
+        statuses = [client.flow(1)[0] for _ in range(80) for client in clients]
+        self.assertEqual(statuses.count(tokens.OK), 100)
+        self.assertEqual(statuses.count(tokens.BLOCKED), 60)
+
+    def test_a_store_that_hangs_is_answered_for_from_the_share_and_soon(self):
+        _, clients = self.serve_two()
+        self.assertEqual(clients[1].flow(1)[0], tokens.OK)
+        self.redis.signal(signal.SIGSTOP)
+        self.addCleanup(self.redis.signal, signal.SIGCONT)
+        took, statuses = [], []
+        for _ in range(200):
+            start = time.monotonic()
+            statuses.append(clients[1].flow(1)[0])
+            took.append(time.monotonic() - start)
+        took.sort()
+        print(f"without an answer of the store: median {took[100] * 1e3:.1f} ms, worst {took[-1] * 1e3:.1f} ms")
+        # A client gives up after 20 ms; a machine that does much else may hold one up.
+        self.assertLess(took[180], 0.020)
+        self.assertLessEqual(set(statuses), {tokens.OK, tokens.BLOCKED})
+        self.assertLessEqual(statuses.count(tokens.OK), 50)
+        self.assertIn(tokens.OK, statuses)
+        self.assertGreaterEqual(self.metric("flowguard_token_store_failures_total"), 1)
 
 
 class Asking:
