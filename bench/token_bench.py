@@ -14,6 +14,9 @@ from gateway_bench import BUILD, Server, free_port
 
 PER_CPU_SECOND = 500_000
 P99_US = 1_000
+# What the server has of its core when all ask as fast as they can; with less than that the
+# machine was busy, and latencies say who got the cores.
+SHARE_MIN = 0.5
 IDLE = 10_000
 
 # The limits of all flows are near what is asked, so that answers of both kinds come.
@@ -57,14 +60,16 @@ def run(report, options):
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 65_536), hard))
     with tempfile.TemporaryDirectory() as directory:
         server, port = serve(directory)
-        rates, each, p99 = [], {name: [] for name in CASES}, []
+        rates, shares, each, p99 = [], [], {name: [] for name in CASES}, []
         for _ in range(options.rounds):
             for name, flow in CASES.items():
                 before = server.cpu_seconds()
                 result = load(port, options.seconds, **flow)
-                each[name].append(result["questions"] / max(server.cpu_seconds() - before, 1e-9))
+                used = max(server.cpu_seconds() - before, 1e-9)
+                each[name].append(result["questions"] / used)
                 if name == "passed":
                     rates.append(result["rate"])
+                    shares.append(used / result["seconds"])
             p99.append(load(port, options.seconds, rate=statistics.median(rates) / 2, **CASES["passed"])["p99_us"])
         for name, values in each.items():
             report.rounds(f"token server, {name}", values, "decisions/CPU-second")
@@ -72,7 +77,8 @@ def run(report, options):
         for name, values in each.items():
             report.target(f"token-decisions-{name}/500k-a-CPU-second",
                           statistics.median(values) / PER_CPU_SECOND, 1.0)
-        report.target("1ms/token-p99-at-half-load", P99_US / statistics.median(p99), 1.0)
+        report.target("1ms/token-p99-at-half-load", P99_US / statistics.median(p99), 1.0,
+                      statistics.median(shares) >= SHARE_MIN)
         report.note(f"64 connections, writes of 32 questions; half load is {statistics.median(rates) / 2:.0f} "
                     "questions/s, latencies from when a write was due")
         idle_memory(server, port, report)
