@@ -227,7 +227,8 @@ void Registry::AddShape(uint64_t identity, LiveSpec* spec) {
   if (place == specs.size()) {
     place = static_cast<size_t>(std::ranges::min_element(loaded_at) - loaded_at.begin());
   }
-  spec->shapes = &known->shapes;
+  // Once: threads read it that use the spec already.
+  if (spec->shapes == nullptr) spec->shapes = &known->shapes;
   specs[place].store(spec, std::memory_order_release);
   loaded_at[place] = ++shapes_added_;
 }

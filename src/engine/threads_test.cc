@@ -144,6 +144,32 @@ TEST_F(ThreadsTest, WhoStopsWaitingLeavesNoTurnAndNoSlotBehind) {
   EXPECT_EQ(Check().wait, (1 + stayed) * milliseconds(100));
 }
 
+// Threads decide by what a load finds that it has already.
+TEST_F(ThreadsTest, TheSameRulesAreLoadedAgainWhileThreadsDecideByThem) {
+  const std::vector<Rule> rules = {
+      LimitRule("log", 1'000, hours(1), Algorithm::kSlidingLog),
+      LimitRule("buckets", 100'000, hours(1), Algorithm::kSlidingBuckets)};
+  Build(rules);
+  std::atomic<bool> ended{false};
+  std::thread loader([&] {
+    for (int i = 0; i < 100; ++i)
+      Load(rules);
+    ended = true;
+  });
+  std::atomic<int> admitted{0};
+
+  OnThreads(4, [&] {
+    do {
+      admitted.fetch_add(Check().allowed() ? 1 : 0);
+    } while (!ended);
+  });
+
+  loader.join();
+  while (Check().allowed())
+    ++admitted;
+  EXPECT_EQ(admitted, 1'000);
+}
+
 TEST_F(ThreadsTest, ADecisionAllocatesNothing) {
   Rule keyed = LimitRule("keyed", 1'000'000, seconds(1));
   keyed.by = {"user", "tenant"};
