@@ -158,6 +158,16 @@ class Rules(Tokens):
         client = self.client()
         self.assertEqual([client.flow(1001)[0] for _ in range(4)], [0, 0, 0, 1])
 
+        # What one of them cannot take, the other does not take either, nor does it forget.
+        self.write("rules.yaml", RULES.replace("1001", "2001")
+                   + "  - {name: own, limit: 9/h, on: {route: /once}, scope: shared}\n")
+        server.signal(signal.SIGHUP)
+        server.wait_line("there is no store")
+        harness.wait_until(lambda: self.loads("failure") >= 1, "the failure was counted")
+        self.assertEqual(client.flow(2001)[0], tokens.NO_RULE)
+        self.assertEqual(client.flow(1001)[0], tokens.BLOCKED)
+        self.assertEqual(harness.ask(server.gateway, "/once").status, 429)
+
 
 class Doors(Tokens):
     def test_it_opens_no_other_door_and_a_second_process_has_none_at_its_address(self):
