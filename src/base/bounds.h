@@ -145,8 +145,6 @@ inline constexpr size_t kSlotEpochsMax = 4;  // owners of one cell's slots, one 
 inline constexpr int kReleaseTriesMax = 16;  // until a slot is left to expire
 
 // --- clients of token servers, one a worker
-inline constexpr size_t kTokenServersMax = 16;     // that one client knows
-inline constexpr size_t kTokenNamespaceBytesMax = 256;
 inline constexpr uint32_t kTokenAsksMax = 16'384;  // of one connection without an answer
 inline constexpr size_t kTokenCallsMax =
     16'384;  // requests that wait for token servers; more count as not answered

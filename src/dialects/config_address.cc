@@ -74,11 +74,6 @@ std::string UpstreamFault(std::string_view text) {
   return Quote(text) + " is no upstream; write http://host:port, without a path";
 }
 
-std::string TokenServerFault(std::string_view text) {
-  if (IsHostAndPort(text, Port::kNeeded, 1)) return {};
-  return Quote(text) + " is no token server; write host:port";
-}
-
 std::string RedisFault(std::string_view text) {
   constexpr std::array<std::string_view, 7> kSchemes = {
       "redis://",           "rediss://",        "unix://",          "redis-sentinel://",

@@ -15,9 +15,6 @@ namespace flowguard::dialects {
 // "http://host:port", port 80 when left out
 [[nodiscard]] std::string UpstreamFault(std::string_view text);
 
-// "10.0.0.5:18730", "tokens.internal:18730"
-[[nodiscard]] std::string TokenServerFault(std::string_view text);
-
 // "redis://host:port", port 6379 when left out
 [[nodiscard]] std::string RedisFault(std::string_view text);
 

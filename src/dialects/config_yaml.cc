@@ -163,33 +163,6 @@ constexpr Field<StoreConfig> kStoreFields[] = {
      }},
 };
 
-void ReadTokenServers(const Value& value, ClusterConfig& config) {
-  std::vector<std::string> servers;
-  if (!ReadStrings(value, servers)) return;
-  if (servers.empty() || servers.size() > base::kTokenServersMax) {
-    return value.Fault("found " + std::to_string(servers.size()) + " servers; allowed: 1 to " +
-                       std::to_string(base::kTokenServersMax));
-  }
-  for (size_t i = 0; i < servers.size(); ++i) {
-    const text::Node& item = value.node.IsSequence() ? value.node.items[i] : value.node;
-    const std::string fault = TokenServerFault(servers[i]);
-    if (!fault.empty()) return value.Part(value.field, item).Fault(fault);
-  }
-  config.servers = std::move(servers);
-}
-
-constexpr Field<ClusterConfig> kClusterFields[] = {
-    {"servers", ReadTokenServers},
-    {"namespace",
-     [](const Value& v, ClusterConfig& c) {
-       if (!ReadString(v, c.name_space)) return;
-       if (c.name_space.empty() || c.name_space.size() > base::kTokenNamespaceBytesMax)
-         v.Fault("found " + std::to_string(c.name_space.size()) + " bytes; allowed: 1 to " +
-                 std::to_string(base::kTokenNamespaceBytesMax));
-     }},
-    {"timeout", [](const Value& v, ClusterConfig& c) { ReadTime(v, kStoreDeadline, c.timeout); }},
-};
-
 constexpr Field<TokenServerConfig> kTokenServerFields[] = {
     {"listen", [](const Value& v, TokenServerConfig& c) { ReadListen(v, c.listen); }},
     {"allow", [](const Value& v, TokenServerConfig& c) { ReadAddressBlocks(v, {}, c.allow); }},
@@ -323,12 +296,6 @@ constexpr Field<ServerConfig> kServerFields[] = {
        if (ReadMap(v, kStoreFields, *c.store) && v.node.Find("redis") == nullptr) {
          v.Fault("redis is missing; write redis: \"redis://127.0.0.1:6379\"");
        }
-     }},
-    {"cluster",
-     [](const Value& v, ServerConfig& c) {
-       c.cluster.emplace();
-       if (ReadMap(v, kClusterFields, *c.cluster) && v.node.Find("servers") == nullptr)
-         v.Fault("servers is missing; write servers: [\"127.0.0.1:18730\"]");
      }},
     {"cells", [](const Value& v, ServerConfig& c) { ReadMap(v, kCellsFields, c); }},
     {"statistics", [](const Value& v, ServerConfig& c) { ReadWord(v, kOnOffWords, c.statistics); }},

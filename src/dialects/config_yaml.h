@@ -58,13 +58,6 @@ struct TokenServerConfig {
   int64_t questions_per_second = 1'000'000;  // of each namespace
 };
 
-// The token servers that count this process's rules of scope cluster.
-struct ClusterConfig {
-  std::vector<std::string> servers;  // "host:port", the preferred first
-  std::string name_space = "default";
-  Duration timeout = std::chrono::milliseconds(20);  // of a question
-};
-
 enum class RateLimitHeaders : uint8_t { kOff, kDraft10, kX, kBoth };
 
 struct ResponsesConfig {
@@ -116,7 +109,6 @@ struct ServerConfig {
       inline_rules;  // `rules: [...]`, with `dimensions`, `match`, `compat` beside it
 
   std::optional<StoreConfig> store;
-  std::optional<ClusterConfig> cluster;
   size_t cell_capacity = 1'000'000;
   bool statistics = true;         // count what comes of requests, by resource and caller
   size_t state_bytes = 64 << 20;  // of all states larger than a word together
