@@ -167,7 +167,7 @@ class ValidateTest(harness.Case):
 
     def test_a_broken_configuration_is_read_as_one(self):
         for text in ("admin: {listen: x}\nadmin: {listen: y}\nrules: rules.yaml\n",
-                     "exempt: [healthz]\n", "path: {merge: true}\n"):
+                     "exempt: [healthz]\n", "path: {merge: true}\n", "cluster: {server: a}\n"):
             path = self.write("flowguard.yaml", text)
             code, out, _ = run_once("validate", path, "--output", "json")
             self.assertEqual(code, 1)

@@ -291,6 +291,19 @@ Result<std::optional<StoreSettings>> StoreOf(const RunOptions& options,
   return std::optional<StoreSettings>(std::move(store));
 }
 
+// With the port that token servers have, where none is named.
+std::vector<std::string> EndpointsOf(const dialects::ClusterConfig& config) {
+  std::vector<std::string> endpoints = config.servers;
+  for (std::string& endpoint : endpoints) {
+    const size_t colon = endpoint.rfind(':');
+    const size_t bracket = endpoint.rfind(']');
+    const bool has_port =
+        colon != std::string::npos && (bracket == std::string::npos || colon > bracket);
+    if (!has_port) endpoint += ":18730";
+  }
+  return endpoints;
+}
+
 int CoreCount() {
   return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
 }
@@ -344,7 +357,7 @@ Result<Settings> MakeSettings(const RunOptions& options) {
   settings.rules = RulesOf(options, config);
   FG_ASSIGN_OR_RETURN(settings.store, StoreOf(options, config));
   if (config.cluster) {
-    settings.cluster = ClusterSettings{config.cluster->servers, config.cluster->name_space,
+    settings.cluster = ClusterSettings{EndpointsOf(*config.cluster), config.cluster->name_space,
                                        config.cluster->timeout};
   }
   // Of a request with rules of both, one deadline: the later.

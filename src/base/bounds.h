@@ -99,6 +99,7 @@ inline constexpr size_t kRemoteKeyBytesMax =
 inline constexpr Duration kTokenTtlMin =
     std::chrono::milliseconds(1);  // until a token of a concurrency rule is free again
 inline constexpr Duration kTokenTtlMax = std::chrono::hours(1);
+inline constexpr size_t kTokenServersMax = 16;  // that one client knows
 inline constexpr int64_t kTokensMax =
     2'147'483'647;  // that one question to a token server asks for
 inline constexpr size_t kSnapshotsMax =

@@ -74,6 +74,11 @@ std::string UpstreamFault(std::string_view text) {
   return Quote(text) + " is no upstream; write http://host:port, without a path";
 }
 
+std::string TokenServerFault(std::string_view text) {
+  if (IsHostAndPort(text, Port::kOptional, 1)) return {};
+  return Quote(text) + " is no token server; write host:port, or host for port 18730";
+}
+
 std::string RedisFault(std::string_view text) {
   constexpr std::array<std::string_view, 7> kSchemes = {
       "redis://",           "rediss://",        "unix://",          "redis-sentinel://",

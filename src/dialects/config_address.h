@@ -15,6 +15,9 @@ namespace flowguard::dialects {
 // "http://host:port", port 80 when left out
 [[nodiscard]] std::string UpstreamFault(std::string_view text);
 
+// "host:port", port 18730 when left out
+[[nodiscard]] std::string TokenServerFault(std::string_view text);
+
 // "redis://host:port", port 6379 when left out
 [[nodiscard]] std::string RedisFault(std::string_view text);
 

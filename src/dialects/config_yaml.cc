@@ -176,6 +176,44 @@ constexpr Field<TokenServerConfig> kTokenServerFields[] = {
      }},
 };
 
+void ReadTokenServers(const Value& value, ClusterConfig& config) {
+  std::vector<std::string> servers;
+  if (!ReadStrings(value, servers)) return;
+  if (servers.empty() || servers.size() > base::kTokenServersMax) {
+    value.Fault("found " + std::to_string(servers.size()) + " token servers; allowed 1 to " +
+                std::to_string(base::kTokenServersMax));
+  }
+  for (size_t i = 0; i < servers.size(); ++i) {
+    const std::string fault = TokenServerFault(servers[i]);
+    if (fault.empty()) continue;
+    const text::Node& item = value.node.IsSequence() ? value.node.items[i] : value.node;
+    value.Part(value.field, item).Fault(fault);
+  }
+  config.servers = std::move(servers);
+}
+
+void ReadNamespace(const Value& value, ClusterConfig& config) {
+  std::string text;
+  if (!ReadString(value, text)) return;
+  if (text.empty() || text.size() > base::kRuleNameBytesMax) {
+    value.Fault("found " + std::to_string(text.size()) + " bytes; a namespace has 1 to " +
+                std::to_string(base::kRuleNameBytesMax));
+  }
+  config.name_space = std::move(text);
+}
+
+constexpr Field<ClusterConfig> kClusterFields[] = {
+    {"servers", ReadTokenServers},
+    {"namespace", ReadNamespace},
+    {"timeout", [](const Value& v, ClusterConfig& c) { ReadTime(v, kStoreDeadline, c.timeout); }},
+};
+
+void ReadCluster(const Value& value, ServerConfig& config) {
+  config.cluster.emplace();
+  if (ReadMap(value, kClusterFields, *config.cluster) && value.node.Find("servers") == nullptr)
+    value.Fault("servers is missing; write servers: [\"10.0.0.5:18730\"]");
+}
+
 constexpr Field<ResponsesConfig> kResponsesFields[] = {
     {"body", [](const Value& v, ResponsesConfig& c) { ReadWord(v, kRefuseBodyWords, c.body); }},
     {"ratelimit_headers",
@@ -297,6 +335,7 @@ constexpr Field<ServerConfig> kServerFields[] = {
          v.Fault("redis is missing; write redis: \"redis://127.0.0.1:6379\"");
        }
      }},
+    {"cluster", ReadCluster},
     {"cells", [](const Value& v, ServerConfig& c) { ReadMap(v, kCellsFields, c); }},
     {"statistics", [](const Value& v, ServerConfig& c) { ReadWord(v, kOnOffWords, c.statistics); }},
     {"responses",

@@ -58,6 +58,14 @@ struct TokenServerConfig {
   int64_t questions_per_second = 1'000'000;  // of each namespace
 };
 
+// Cluster rules: who counts them.
+struct ClusterConfig {
+  std::vector<std::string>
+      servers;  // "host:port", or "host" for port 18730; the first is preferred
+  std::string name_space{"default"};  // that this process is a client of, for limits per client
+  Duration timeout = std::chrono::milliseconds(20);  // the longest that a decision waits
+};
+
 enum class RateLimitHeaders : uint8_t { kOff, kDraft10, kX, kBoth };
 
 struct ResponsesConfig {
@@ -109,6 +117,7 @@ struct ServerConfig {
       inline_rules;  // `rules: [...]`, with `dimensions`, `match`, `compat` beside it
 
   std::optional<StoreConfig> store;
+  std::optional<ClusterConfig> cluster;
   size_t cell_capacity = 1'000'000;
   bool statistics = true;         // count what comes of requests, by resource and caller
   size_t state_bytes = 64 << 20;  // of all states larger than a word together

@@ -129,6 +129,42 @@ TEST(ParseConfigTest, ClientIpStoreAndCells) {
   EXPECT_EQ(config.state_bytes, size_t{1} << 30);
 }
 
+TEST(ParseConfigTest, TokenServers) {
+  EXPECT_FALSE(ConfigOf("admin: {}\n").cluster.has_value());
+  const ServerConfig least = ConfigOf("cluster: {servers: 10.0.0.5}\n");
+  EXPECT_EQ(least.cluster->servers, (std::vector<std::string>{"10.0.0.5"}));
+  EXPECT_EQ(least.cluster->name_space, "default");
+  EXPECT_EQ(least.cluster->timeout, 20ms);
+  const ServerConfig all =
+      ConfigOf("cluster: {servers: [\"a:18730\", \"[::1]:1\"], namespace: shop, timeout: 50ms}\n");
+  EXPECT_EQ(all.cluster->servers, (std::vector<std::string>{"a:18730", "[::1]:1"}));
+  EXPECT_EQ(all.cluster->name_space, "shop");
+  EXPECT_EQ(all.cluster->timeout, 50ms);
+}
+
+TEST(ParseConfigTest, TokenServersAreCheckedAtTheirPlace) {
+  EXPECT_EQ(ErrorOf("cluster: {timeout: 5ms}\n"),
+            "flowguard.yaml:1:10: cluster: servers is missing; write servers: "
+            "[\"10.0.0.5:18730\"]");
+  EXPECT_EQ(
+      ErrorOf("cluster: {servers: [a, \"b:0\"]}\n"),
+      "flowguard.yaml:1:24: servers: \"b:0\" is no token server; write host:port, or host for "
+      "port 18730");
+  EXPECT_EQ(ErrorOf("cluster: {servers: []}\n"),
+            "flowguard.yaml:1:20: servers: found 0 token servers; allowed 1 to 16");
+  std::string many = "a";
+  for (int i = 1; i < 17; ++i)
+    many += ", a" + std::to_string(i);
+  EXPECT_EQ(ErrorOf("cluster: {servers: [" + many + "]}\n"),
+            "flowguard.yaml:1:20: servers: found 17 token servers; allowed 1 to 16");
+  EXPECT_EQ(ErrorOf("cluster: {servers: a, namespace: \"\"}\n"),
+            "flowguard.yaml:1:34: namespace: found 0 bytes; a namespace has 1 to 128");
+  EXPECT_EQ(ErrorOf("cluster: {servers: a, timeout: 0ms}\n").substr(0, 32),
+            "flowguard.yaml:1:32: timeout: \"0");
+  EXPECT_EQ(ErrorOf("cluster: {server: a}\n").find("did you mean \"servers\"") != std::string::npos,
+            true);
+}
+
 TEST(ParseConfigTest, RulesByPathOrInPlace) {
   const ServerConfig by_path = ConfigOf("rules: conf/rules.yaml\n");
   const ServerConfig in_place = ConfigOf(
