@@ -137,6 +137,9 @@ struct ClusterCount {
   // Names the count at the server; 0: made from the rule's name.  One for all limits without
   // a key of a set, for all with one, and for all of concurrency.
   int64_t flow_id = 0;
+  // Whose clients count for per_client, and whose questions are bounded together; empty: the
+  // namespace "default", which every client is of.
+  std::string name_space{};
   bool per_client = false;  // the limit counts once for each client that is connected
   // kConcurrency: what a client has not given back after so long is free again.
   Duration token_ttl = std::chrono::seconds(2);

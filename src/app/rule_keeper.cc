@@ -139,10 +139,8 @@ Result<void> RuleKeeper::LoadAll(const RuleSet& rules, RuleLoad& load) const {
 }
 
 Result<void> RuleKeeper::LoadTokens(const RuleSet& rules) const {
-  serve::TokenNamespace all;
-  all.rules = rules;
-  all.questions_per_second = options_.token_questions_per_second;
-  return options_.tokens->Load({std::move(all)}, clock_.Now());
+  return options_.tokens->Load(TokenNamespaces(rules, options_.token_questions_per_second),
+                               clock_.Now());
 }
 
 void RuleKeeper::Loaded(RuleLoad load, const base::Hash128& content) {

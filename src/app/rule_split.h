@@ -3,10 +3,13 @@
 // Which rules of a set are the token server's, where this process is one.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "flowguard/rule.h"
+
+#include "serve/token_rules.h"
 
 namespace flowguard::app {
 
@@ -16,6 +19,11 @@ struct SplitRules {
 };
 
 [[nodiscard]] SplitRules SplitTokenRules(const RuleSet& rules);
+
+// The rules by their namespace, the default one first; each decides on so many questions in a
+// second.
+[[nodiscard]] std::vector<serve::TokenNamespace> TokenNamespaces(const RuleSet& tokens,
+                                                                 int64_t questions_per_second);
 
 // What an operator should know: a line for each rule that nobody asks, as no door is open but
 // the token server's, and one if that has no rule.

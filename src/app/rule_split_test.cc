@@ -66,5 +66,25 @@ TEST(RuleSplitTest, ATokenServerWithoutARuleIsTold) {
               ElementsAre(HasSubstr("the token server has no rule")));
 }
 
+TEST(RuleSplitTest, RulesOfATokenServerAreLoadedByTheirNamespace) {
+  RuleSet rules;
+  rules.rules = {Named("a", Scope::kCluster), Named("b", Scope::kCluster),
+                 Named("c", Scope::kCluster), Named("d", Scope::kCluster)};
+  rules.rules[0].cluster.name_space = "shop";
+  rules.rules[2].cluster.name_space = "shop";
+  rules.rules[3].cluster.name_space = "default";
+  rules.compat = Compat::kSentinel;
+  const std::vector<serve::TokenNamespace> spaces = TokenNamespaces(rules, 7);
+  ASSERT_EQ(spaces.size(), 2u);
+  EXPECT_EQ(spaces[0].name, "default");
+  EXPECT_THAT(Names(spaces[0].rules), ElementsAre("b", "d"));
+  EXPECT_EQ(spaces[1].name, "shop");
+  EXPECT_THAT(Names(spaces[1].rules), ElementsAre("a", "c"));
+  for (const serve::TokenNamespace& space : spaces) {
+    EXPECT_EQ(space.questions_per_second, 7);
+    EXPECT_EQ(space.rules.compat, Compat::kSentinel);
+  }
+}
+
 }  // namespace
 }  // namespace flowguard::app

@@ -264,7 +264,7 @@ void Server::SampleSystem() {
 void Server::LookAtTokens() {
   tokens_.service->Look(control_->Now());
   tokens_.service->Expire(control_->Now());
-  control_->ArmAfter(token_timer_, serve::kClientsLookEvery);
+  control_->ArmAfter(token_timer_, kTokenLook);
 }
 
 void Server::OnTokenTimer(void* self) noexcept {

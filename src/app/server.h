@@ -63,6 +63,8 @@ class Server final : private admin::AdminSubject {
  private:
   static constexpr Duration kDrainLook = std::chrono::milliseconds(5);
   static constexpr Duration kDrainSlack = std::chrono::seconds(1);
+  // So soon a client counts, for a limit per client, that comes after a while without one.
+  static constexpr Duration kTokenLook = std::chrono::milliseconds(20);
 
   Server(Settings settings, const Clock& clock, std::unique_ptr<net::Loop> control,
          std::unique_ptr<BreakerLog> breaker_log, std::unique_ptr<engine::Engine> engine,

@@ -242,6 +242,7 @@ constexpr Field<RuleDraft> kRuleFields[] = {
      [](const Value& v, RuleDraft& d) {
        ReadInteger(v, {1, std::numeric_limits<int64_t>::max()}, d.rule.cluster.flow_id);
      }},
+    {"namespace", [](const Value& v, RuleDraft& d) { ReadString(v, d.rule.cluster.name_space); }},
     {"per_client", [](const Value& v, RuleDraft& d) { ReadBool(v, d.rule.cluster.per_client); }},
     {"token_ttl",
      [](const Value& v, RuleDraft& d) {
@@ -282,6 +283,7 @@ constexpr KindOnly kKindOnly[] = {
     {"on_store_failure", kOfLimit | kOfConcurrency, kCountingWords},
     {"tag", kOfLimit | kOfConcurrency, kCountingWords},
     {"flow_id", kOfLimit | kOfConcurrency, kCountingWords},
+    {"namespace", kOfLimit | kOfConcurrency, kCountingWords},
     {"per_client", kOfLimit | kOfConcurrency, kCountingWords},
     {"token_ttl", kOfConcurrency, kConcurrencyWord},
     {"by", kOfLimit | kOfConcurrency | kOfBreaker, kKeyedWords},
@@ -327,7 +329,7 @@ void RefuseFieldsBesideRelation(const Value& value) {
 // Fields that only a token server looks at.
 void RefuseFieldsOfOtherScopes(const Value& value, const Rule& rule) {
   if (rule.scope == Scope::kCluster || !CountsUnits(rule.kind)) return;
-  for (const std::string_view field : {"flow_id", "per_client", "token_ttl"}) {
+  for (const std::string_view field : {"flow_id", "namespace", "per_client", "token_ttl"}) {
     const text::Node* node = value.node.Find(field);
     if (node == nullptr) continue;
     value.Part(field, *node)

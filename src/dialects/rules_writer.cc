@@ -150,6 +150,7 @@ void WriteScope(RuleLines& lines, const Rule& rule) {
   const ClusterCount& cluster = rule.cluster;
   if (cluster.flow_id != defaults.cluster.flow_id)
     lines.Plain("flow_id", std::to_string(cluster.flow_id));
+  if (!cluster.name_space.empty()) lines.Text("namespace", cluster.name_space);
   if (cluster.per_client) lines.Plain("per_client", "true");
   if (cluster.token_ttl != defaults.cluster.token_ttl)
     lines.Plain("token_ttl", WriteDuration(cluster.token_ttl));

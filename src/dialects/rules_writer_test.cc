@@ -108,6 +108,7 @@ RuleSet EverythingSet() {
   cluster.scope = Scope::kCluster;
   cluster.on_store_failure = StoreFailurePolicy::kOpen;
   cluster.cluster.flow_id = 9'223'372'036'854'775'807;
+  cluster.cluster.name_space = "shop";
   cluster.cluster.per_client = true;
   cluster.by = {"user"};
   cluster.overrides = {{"7", {1, 1s}, {}, ValueType::kInt},

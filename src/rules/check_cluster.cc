@@ -70,6 +70,7 @@ void CheckClusterConcurrency(const Rule& rule, FaultsAt& faults) {
 void CheckCluster(const Rule& rule, FaultsAt& faults) {
   if (rule.scope != Scope::kCluster) {
     if (rule.cluster.flow_id != kDefaults.cluster.flow_id) faults.Misplaced("flow_id", kOwner);
+    if (!rule.cluster.name_space.empty()) faults.Misplaced("namespace", kOwner);
     if (rule.cluster.per_client) faults.Misplaced("per_client", kOwner);
     if (rule.cluster.token_ttl != kDefaults.cluster.token_ttl)
       faults.Misplaced("token_ttl", kOwner);
@@ -82,6 +83,12 @@ void CheckCluster(const Rule& rule, FaultsAt& faults) {
   if (rule.cluster.flow_id < 0)
     faults.Error("flow_id", "found " + std::to_string(rule.cluster.flow_id) +
                                 "; above 0, or leave it away (then it is made from the name)");
+  const std::string& space = rule.cluster.name_space;
+  // Which characters it may have, and how long it may be beside the rule's name, the token
+  // server says.
+  if (space.size() > base::kRuleNameBytesMax)
+    faults.Error("namespace", "found " + std::to_string(space.size()) + " bytes; at most " +
+                                  std::to_string(base::kRuleNameBytesMax));
   if (rule.kind == RuleKind::kLimit) {
     CheckClusterLimit(rule, faults);
   } else {

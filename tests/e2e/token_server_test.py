@@ -126,6 +126,18 @@ class Protocol(Tokens):
         harness.wait_until(lambda: first.ping("a") == 1, "the one that left is not counted")
 
 
+    def test_a_namespace_multiplies_by_its_own_clients(self):
+        text = ("rules: [{name: each, limit: 3/h, scope: cluster, flow_id: 5, per_client: true, "
+                "namespace: shop}]")
+        self.serve("--rules", self.write("rules.yaml", text))
+        other, own = self.client(), self.client()
+        self.assertEqual(other.ping("elsewhere"), 1)
+        self.assertEqual(own.ping("shop"), 1)
+        harness.wait_until(lambda: other.flow(5, count=3)[0] == tokens.OK, "one client's limit")
+        self.assertEqual(other.flow(5)[0], tokens.BLOCKED)
+        self.assertEqual(self.metric("flowguard_token_clients", '{namespace="shop"}'), 1)
+
+
 class Rules(Tokens):
     def loads(self, result):
         return self.metric("flowguard_config_load_total", f'{{result="{result}"}}')
