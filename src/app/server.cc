@@ -53,6 +53,7 @@ Result<std::unique_ptr<Server>> Server::Create(Settings settings, const Clock& c
   options.cell_capacity = settings.cells;
   options.remote_allowed = settings.store.has_value();
   options.cluster_allowed = settings.cluster.has_value();
+  options.cluster_nodes = settings.cluster ? settings.cluster->nodes : 0;
   options.fallback_nodes = settings.store ? settings.store->nodes : 0;
   options.state_bytes = settings.state_bytes;
   options.statistics = settings.statistics;
@@ -80,8 +81,8 @@ Server::Server(Settings settings, const Clock& clock, std::unique_ptr<net::Loop>
       rules_(*control_, *engine_, clock, settings_.rules,
              {.decision_api = settings_.decisions.has_value(),
               .tokens = tokens_.service.get(),
-              .tokens_alone = !settings_.gateway && !settings_.decisions,
               .asks_tokens = settings_.cluster.has_value(),
+              .tokens_alone = !settings_.gateway && !settings_.decisions,
               .token_questions_per_second = settings_.token_questions_per_second}),
       sampler_(*engine_, ""),
       sample_timer_(&Server::OnSampleTimer, this),

@@ -357,8 +357,10 @@ Result<Settings> MakeSettings(const RunOptions& options) {
   settings.rules = RulesOf(options, config);
   FG_ASSIGN_OR_RETURN(settings.store, StoreOf(options, config));
   if (config.cluster) {
-    settings.cluster = ClusterSettings{EndpointsOf(*config.cluster), config.cluster->name_space,
-                                       config.cluster->timeout};
+    settings.cluster = ClusterSettings{.servers = EndpointsOf(*config.cluster),
+                                       .name_space = config.cluster->name_space,
+                                       .timeout = config.cluster->timeout,
+                                       .nodes = config.cluster->nodes};
   }
   // Of a request with rules of both, one deadline: the later.
   const Duration cluster = settings.cluster ? settings.cluster->timeout : Duration::zero();

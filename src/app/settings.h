@@ -47,6 +47,7 @@ struct ClusterSettings {
   std::vector<std::string> servers;
   std::string name_space;
   Duration timeout = std::chrono::milliseconds(20);
+  int nodes = 0;  // until a server has told how many clients there are; 0: not known
 };
 
 struct Settings {

@@ -34,9 +34,8 @@ quota::token::TokenStoreOptions TokenStoreOf(const Settings& settings, engine::E
   options.timeout = settings.cluster->timeout;
   options.registers = worker == 0;
   options.seed = base::RandomSeed();
-  // A store of shared limits counts processes; clients are what a token server knows.
-  if (worker == 0 && !settings.store)
-    options.on_nodes = [&engine](int nodes) { engine.SetFallbackNodes(nodes); };
+  options.nodes = settings.cluster->nodes;
+  if (worker == 0) options.on_nodes = [&engine](int nodes) { engine.SetClusterNodes(nodes); };
   return options;
 }
 
@@ -62,7 +61,7 @@ Result<std::unique_ptr<Worker>> Worker::Create(const Settings& settings, engine:
   }
   if (settings.store && settings.cluster) {
     worker->routed_store_ = std::make_unique<quota::RoutedStore>(
-        *worker->loop_, worker->store_->store(), *worker->token_store_);
+        *worker->loop_, worker->store_->store(), settings.store->deadline, *worker->token_store_);
   }
   return worker;
 }
@@ -171,14 +170,15 @@ void Worker::LookDrained() {
 
 // The store goes last: it takes what requests give back.
 bool Worker::StoreClosed() {
-  if (store_ == nullptr) return true;
+  if (QuotaStore() == nullptr) return true;
   if (!store_closing_) {
     if (decision_api_ != nullptr) decision_api_->EndEntries();
     if (token_server_ != nullptr) token_server_->EndTokens();
-    store_->Close();
+    if (store_ != nullptr) store_->Close();
+    store_closing_ = true;
+    return false;  // what goes back to token servers leaves with this turn
   }
-  store_closing_ = true;
-  return store_->quiet();
+  return store_ == nullptr || store_->quiet();
 }
 
 void Worker::OnDrainTimer(void* self) noexcept {

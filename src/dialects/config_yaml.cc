@@ -206,6 +206,10 @@ constexpr Field<ClusterConfig> kClusterFields[] = {
     {"servers", ReadTokenServers},
     {"namespace", ReadNamespace},
     {"timeout", [](const Value& v, ClusterConfig& c) { ReadTime(v, kStoreDeadline, c.timeout); }},
+    {"nodes",
+     [](const Value& v, ClusterConfig& c) {
+       ReadSmallInteger(v, {1, base::kNodesMax}, c.nodes);
+     }},
 };
 
 void ReadCluster(const Value& value, ServerConfig& config) {

@@ -64,6 +64,7 @@ struct ClusterConfig {
       servers;  // "host:port", or "host" for port 18730; the first is preferred
   std::string name_space{"default"};  // that this process is a client of, for limits per client
   Duration timeout = std::chrono::milliseconds(20);  // the longest that a decision waits
+  int nodes = 0;  // processes that share a limit, until a server has told; 0: not known
 };
 
 enum class RateLimitHeaders : uint8_t { kOff, kDraft10, kX, kBoth };

@@ -135,11 +135,12 @@ TEST(ParseConfigTest, TokenServers) {
   EXPECT_EQ(least.cluster->servers, (std::vector<std::string>{"10.0.0.5"}));
   EXPECT_EQ(least.cluster->name_space, "default");
   EXPECT_EQ(least.cluster->timeout, 20ms);
-  const ServerConfig all =
-      ConfigOf("cluster: {servers: [\"a:18730\", \"[::1]:1\"], namespace: shop, timeout: 50ms}\n");
+  const ServerConfig all = ConfigOf(
+      "cluster: {servers: [\"a:18730\", \"[::1]:1\"], namespace: shop, timeout: 50ms, nodes: 3}\n");
   EXPECT_EQ(all.cluster->servers, (std::vector<std::string>{"a:18730", "[::1]:1"}));
   EXPECT_EQ(all.cluster->name_space, "shop");
   EXPECT_EQ(all.cluster->timeout, 50ms);
+  EXPECT_EQ(all.cluster->nodes, 3);
 }
 
 TEST(ParseConfigTest, TokenServersAreCheckedAtTheirPlace) {

@@ -29,7 +29,8 @@ TEST(RuleErrorsTest, MisspeltFieldIsCorrected) {
       "rules.yaml:4:5: unknown field \"algoritm\"; did you mean \"algorithm\"? allowed: name, "
       "enabled, shadow, on, limit, concurrency, access, breaker, system, algorithm, buckets, wait, "
       "borrow, warm_up, cold_factor, count_refused, cost, relate_to, by, overrides, scope, "
-      "on_store_failure, lease, shards, prefilter, tag, flow_id, namespace, per_client, token_ttl, refuse, "
+      "on_store_failure, lease, shards, prefilter, tag, flow_id, namespace, per_client, token_ttl, "
+      "refuse, "
       "degrade");
   EXPECT_EQ(ErrorOf("rulez: []\nrules: []\n"),
             "rules.yaml:1:1: unknown field \"rulez\"; did you mean \"rules\"? allowed: rules, "
@@ -85,12 +86,13 @@ TEST(RuleErrorsTest, FieldsOfSharedRules) {
 
 TEST(RuleErrorsTest, FieldsOfClusterRules) {
   const std::string cluster = "limit: 1/s, scope: cluster, on_store_failure: open, ";
-  EXPECT_EQ(FieldError(cluster + "flowid: 7"),
-            "rules.yaml:2:67: unknown field \"flowid\"; did you mean \"flow_id\"? allowed: name, "
-            "enabled, shadow, on, limit, concurrency, access, breaker, system, algorithm, buckets, "
-            "wait, borrow, warm_up, cold_factor, count_refused, cost, relate_to, by, overrides, "
-            "scope, on_store_failure, lease, shards, prefilter, tag, flow_id, namespace, per_client, "
-            "token_ttl, refuse, degrade");
+  EXPECT_EQ(
+      FieldError(cluster + "flowid: 7"),
+      "rules.yaml:2:67: unknown field \"flowid\"; did you mean \"flow_id\"? allowed: name, "
+      "enabled, shadow, on, limit, concurrency, access, breaker, system, algorithm, buckets, "
+      "wait, borrow, warm_up, cold_factor, count_refused, cost, relate_to, by, overrides, "
+      "scope, on_store_failure, lease, shards, prefilter, tag, flow_id, namespace, per_client, "
+      "token_ttl, refuse, degrade");
   EXPECT_EQ(FieldError(cluster + "flow_id: 0"),
             "rules.yaml:2:76: flow_id: \"0\" is too small; the minimum is 1");
   EXPECT_EQ(FieldError(cluster + "flow_id: 9223372036854775808"),

@@ -44,8 +44,14 @@ Engine::Impl::Impl(const EngineOptions& with, std::unique_ptr<Cells> owned,
       cells(std::move(owned)),
       statistics(std::move(counted)),
       nodes(std::clamp(with.fallback_nodes, 0, base::kNodesMax)),
-      ground{*cells,      board, gate,
-             *statistics, nodes, with.hash_seed != 0 ? with.hash_seed : base::RandomSeed()},
+      cluster_nodes(std::clamp(with.cluster_nodes, 0, base::kNodesMax)),
+      ground{*cells,
+             board,
+             gate,
+             *statistics,
+             nodes,
+             cluster_nodes,
+             with.hash_seed != 0 ? with.hash_seed : base::RandomSeed()},
       snapshots(std::make_unique<Snapshot>(*statistics)),
       registry(with.breaker_listener) {}
 
@@ -121,9 +127,11 @@ Result<void> Engine::Load(const RuleSet& rules, std::vector<std::string>* warnin
 
 void Engine::Impl::WarnOfSmallShares(const rules::RuleTable& table,
                                      std::vector<std::string>& warnings) const {
-  const int count = nodes.load(std::memory_order_relaxed);
   for (const rules::CompiledRule& compiled : table.rules) {
     const Rule& rule = compiled.rule;
+    const bool cluster = rule.scope == Scope::kCluster;
+    if (cluster && rule.cluster.per_client) continue;  // each has the whole limit
+    const int count = (cluster ? cluster_nodes : nodes).load(std::memory_order_relaxed);
     const bool concurrency = rule.kind == RuleKind::kConcurrency;
     const int64_t limit = concurrency ? rule.concurrency : rule.rate.limit;
     const bool falls_back =
@@ -163,6 +171,10 @@ Step Engine::Begin(Attempt& attempt, const RequestView& request, Mode mode, Inst
 
 void Engine::SetFallbackNodes(int nodes) noexcept {
   impl_->nodes.store(std::clamp(nodes, 0, base::kNodesMax), std::memory_order_relaxed);
+}
+
+void Engine::SetClusterNodes(int nodes) noexcept {
+  impl_->cluster_nodes.store(std::clamp(nodes, 0, base::kNodesMax), std::memory_order_relaxed);
 }
 
 Step Engine::Resume(Attempt& attempt, std::span<const TakeOutcome> outcomes, Instant now) noexcept {

@@ -124,6 +124,7 @@ struct EngineOptions {
   bool remote_allowed = false;   // a QuotaStore exists
   bool cluster_allowed = false;  // it asks token servers too
   int fallback_nodes = 0;        // until SetFallbackNodes; see QuotaStore::Nodes
+  int cluster_nodes = 0;         // until SetClusterNodes
   // Counts what comes of requests, by resource and caller; see statistics.h.  Without them
   // only what system rules look at is counted, while there are such rules.
   bool statistics = false;
@@ -203,6 +204,8 @@ class Engine {
   // How many nodes share the limits of shared rules from now on, as the store counts
   // them; 0: not known, rules with on_store_failure local fail closed.
   void SetFallbackNodes(int nodes) noexcept;
+  // The same of cluster rules, as a token server counts its clients.
+  void SetClusterNodes(int nodes) noexcept;
 
   // `outcomes`: one for each of attempt.remote_takes(), in that order; missing ones
   // count as failed.  What is to be given back to the store is in store_dues().

@@ -58,7 +58,8 @@ struct Engine::Impl {
   const std::unique_ptr<const Statistics> statistics;  // outlives what refers to it
   SystemGate gate;
   RuleCounterBoard board;
-  std::atomic<int> nodes;  // that share limits; 0: not known
+  std::atomic<int> nodes;          // that share limits of shared rules; 0: not known
+  std::atomic<int> cluster_nodes;  // the same of cluster rules
   const Ground ground;
   Generations<Snapshot> snapshots;
   std::atomic<bool> marks{false};  // the current snapshot has some

@@ -65,6 +65,23 @@ TEST_F(FallbackTest, TheShareStartsDebitedWithWhatTheStoreGrantedHere) {
   }
 }
 
+TEST_F(FallbackTest, ClusterRulesAreSharedByTheClientsOfTheirServer) {
+  Rule cluster = Local(12, Algorithm::kTokenBucket);
+  cluster.scope = Scope::kCluster;
+  Build({cluster}, /*nodes=*/3);
+  EXPECT_EQ(HowManyGo(kFailed, 20), 0) << "how many there are is not known";
+  engine_->SetClusterNodes(6);
+  EXPECT_EQ(HowManyGo(kFailed, 20), 2);
+}
+
+TEST_F(FallbackTest, OfALimitPerClientEachHasTheWhole) {
+  Rule cluster = Local(12, Algorithm::kTokenBucket);
+  cluster.scope = Scope::kCluster;
+  cluster.cluster.per_client = true;
+  Build({cluster}, /*nodes=*/3);
+  EXPECT_EQ(HowManyGo(kFailed, 20), 12);
+}
+
 TEST_F(FallbackTest, WhatWasGrantedBeyondTheShareIsNoDebt) {
   Build({Local(12, Algorithm::kTokenBucket)}, /*nodes=*/3);
   HowManyGo(kTaken, 12);

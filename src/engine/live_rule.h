@@ -67,6 +67,7 @@ struct LiveRule {
   int64_t max_debt = 0;
   std::string settle_header;  // of the response, lower-cased; empty: none tells the cost
   StoreFailurePolicy on_store_failure = StoreFailurePolicy::kLocal;
+  bool cluster = false;     // scope cluster
   bool limit_each = false;  // cluster.per_client: a process's share is the whole limit
   // Shared rules, for the store: no overrides, and what `by` points to beside it.
   std::unique_ptr<const rules::CompiledRule> remote;

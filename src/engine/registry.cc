@@ -151,7 +151,8 @@ Result<const LiveRule*> Registry::Intern(const rules::CompiledRule& compiled) {
   live->max_debt = rule.cost.max_debt;
   live->settle_header = SettleHeader(rule.cost.settle);
   live->on_store_failure = rule.on_store_failure;
-  live->limit_each = rule.scope == Scope::kCluster && rule.cluster.per_client;
+  live->cluster = rule.scope == Scope::kCluster;
+  live->limit_each = live->cluster && rule.cluster.per_client;
   if (compiled.remote()) {
     std::vector<rules::Dimension> own;
     for (const rules::KeyPart& part : compiled.by)

@@ -10,6 +10,7 @@
 
 #include "testing/engine_fixture.h"
 #include "testing/rules.h"
+#include "testing/std_regex.h"
 
 namespace flowguard::engine {
 namespace {
@@ -215,6 +216,24 @@ TEST_F(StatisticsTest, APathCountsAtTheRouteThatSaysItBest) {
   EXPECT_EQ(Of("/user/{id}").second.passed, 50);
   EXPECT_EQ(Of("/**").second.passed, 1);
   EXPECT_EQ(Report().resources.size(), 2u);
+}
+
+// One that names a resource and a pattern is met by calls of others too.
+TEST_F(StatisticsTest, ACallCountsAtItsOwnNameWhateverElseItsRuleNames) {
+  Rule rule = LimitRule("a", 100, 1h);
+  rule.on.resource = "pay";
+  rule.on.resource_regex = "order:.*";
+  const testing::StdRegexEngine regex;
+  RuleSet set;
+  set.rules = {rule};
+  set.regex = &regex;
+  Build({});
+  ASSERT_TRUE(engine_->Load(set).ok());
+  static_cast<void>(Check(FakeRequest("order:pay")));
+  static_cast<void>(Check(FakeRequest("pay")));
+  EXPECT_EQ(Of("order:pay").second.passed, 1);
+  EXPECT_EQ(Of("pay").second.passed, 1);
+  Load({});  // before the regex goes
 }
 
 TEST_F(StatisticsTest, APathThatMeetsNoRouteIsCountedAtTheEntranceAlone) {

@@ -38,7 +38,8 @@ struct Ground {
   RuleCounterBoard& board;
   SystemGate& gate;
   const Statistics& statistics;
-  const std::atomic<int>& nodes;
+  const std::atomic<int>& nodes;          // of shared rules
+  const std::atomic<int>& cluster_nodes;  // of cluster rules
   uint64_t seed;
 };
 
@@ -184,7 +185,9 @@ class Walk {
   }
   // How many processes share the rule's limit; 0: not known.
   [[nodiscard]] int NodesOf(const LiveRule& rule) const noexcept {
-    return rule.limit_each ? 1 : ground_.nodes.load(std::memory_order_relaxed);
+    if (rule.limit_each) return 1;
+    const std::atomic<int>& nodes = rule.cluster ? ground_.cluster_nodes : ground_.nodes;
+    return nodes.load(std::memory_order_relaxed);
   }
   // This node's share as a spec; false: not known.
   bool MakeShare(const LiveSpec& spec, int nodes) noexcept;

@@ -96,6 +96,7 @@ void Loop::Silence(Watcher& watcher) noexcept {
   for (size_t i = events_->next; i < events_->count; ++i) {
     if (events_->at[i].data.ptr == &watcher) events_->at[i].data.ptr = kForgotten;
   }
+  watcher.again_ = false;
   std::erase(again_, &watcher);
   std::replace(again_running_.begin(), again_running_.end(), &watcher,
                static_cast<Watcher*>(nullptr));
@@ -164,12 +165,14 @@ void Loop::Stop() noexcept {
 }
 
 void Loop::Again(Watcher& watcher) noexcept {
+  if (std::exchange(watcher.again_, true)) return;
   again_.push_back(&watcher);
 }
 
 void Loop::RunAgain() noexcept {
   for (size_t i = 0; i < again_running_.size(); ++i) {
     if (again_running_[i] == nullptr) continue;
+    again_running_[i]->again_ = false;
     Ready ready;
     ready.readable = true;
     again_running_[i]->OnReady(ready);

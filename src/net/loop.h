@@ -54,6 +54,7 @@ class Watcher {
  private:
   friend class Loop;
   Watcher* next_retired_ = nullptr;
+  bool again_ = false;  // Loop::Again was called, and OnReady not yet
 };
 
 class Loop {
@@ -93,8 +94,8 @@ class Loop {
   // is at hand reaches it, and OnRetired does not run.
   void Forget(Watcher& watcher) noexcept;
 
-  // Calls watcher.OnReady (readable) in the next turn, which then does not wait: for
-  // who stops early so that others get their share.
+  // Calls watcher.OnReady (readable) once in the next turn, however often this was called, and
+  // that turn does not wait: for who stops early so that others get their share.
   void Again(Watcher& watcher) noexcept;
 
   // Calls watcher.OnTurnEnd once, after the events and timers of this turn: for who

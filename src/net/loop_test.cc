@@ -110,6 +110,22 @@ TEST_F(LoopTest, AgainComesInTheNextTurnWithoutWaiting) {
   EXPECT_EQ(spy.events, 1);
 }
 
+TEST_F(LoopTest, AgainComesOnceHoweverOftenItIsAskedFor) {
+  Spy spy;
+  loop->Again(spy);
+  loop->Again(spy);
+  loop->RunOnce(Duration::zero());
+  EXPECT_EQ(spy.events, 1);
+  loop->Again(spy);
+  loop->RunOnce(Duration::zero());
+  EXPECT_EQ(spy.events, 2);
+  loop->Again(spy);
+  loop->Forget(spy);
+  loop->Again(spy);
+  loop->RunOnce(Duration::zero());
+  EXPECT_EQ(spy.events, 3);
+}
+
 TEST_F(LoopTest, PostRunsOnTheLoopInOrderFromAnyThread) {
   std::vector<int> seen;
   std::thread poster([&] {

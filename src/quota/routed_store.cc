@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/bounds.h"
+#include "quota/soft_rule.h"
 #include "rules/compiled_rule.h"
 
 namespace flowguard::quota {
@@ -37,7 +38,9 @@ engine::QuotaStore& RoutedStore::StoreOf(const RemoteTake& take) noexcept {
 void RoutedStore::Take(std::span<const RemoteTake> takes, Instant now, Instant deadline,
                        uint64_t ticket, engine::TakeSink* sink) noexcept {
   const auto cluster = static_cast<size_t>(std::ranges::count_if(takes, IsCluster));
-  if (cluster == 0) return shared_.Take(takes, now, deadline, ticket, sink);
+  if (cluster == 0) {
+    return shared_.Take(takes, now, std::min(deadline, now + shared_deadline_), ticket, sink);
+  }
   if (cluster == takes.size()) return cluster_.Take(takes, now, deadline, ticket, sink);
   if (calls_.size() >= base::kStoreAsksMax) {
     const std::array<TakeOutcome, base::kRemoteTakesPerRequestMax> none{};
@@ -63,14 +66,16 @@ void RoutedStore::AskPart(const Call& call, uint64_t ticket, Scope scope) noexce
     part[count] = own.take;
     part[count++].key = own.key;
   }
-  (cluster ? cluster_ : shared_)
-      .Take(std::span(part).first(count), loop_.Now(), call.deadline, ticket, this);
+  const Instant now = loop_.Now();
+  const std::span<const RemoteTake> takes = std::span(part).first(count);
+  if (cluster) return cluster_.Take(takes, now, call.deadline, ticket, this);
+  shared_.Take(takes, now, std::min(call.deadline, now + shared_deadline_), ticket, this);
 }
 
 bool RoutedStore::Refuses(const Call& call) noexcept {
   for (size_t i = 0; i < call.takes.size(); ++i) {
     const bool refused = call.outcomes[i].status == TakeOutcome::Status::kRefused;
-    if (refused && !call.takes[i].take.rule->rule.shadow) return true;
+    if (refused && !IsSoft(call.takes[i].take.rule->rule)) return true;
   }
   return false;
 }
@@ -90,7 +95,7 @@ void RoutedStore::OnTaken(uint64_t ticket, std::span<const TakeOutcome> outcomes
       if (IsCluster(call.takes[i].take)) call.outcomes[i] = NotAsked(call.takes[i].take);
     }
   } else if (refuses) {
-    GiveSharedBack(call);
+    GiveSharedBack(call, /*all=*/true);
   }
   // The sink may take again.
   const Call ended = std::move(call);
@@ -98,12 +103,13 @@ void RoutedStore::OnTaken(uint64_t ticket, std::span<const TakeOutcome> outcomes
   ended.sink->OnTaken(ticket, ended.outcomes);
 }
 
-void RoutedStore::GiveSharedBack(Call& call) noexcept {
+void RoutedStore::GiveSharedBack(Call& call, bool all) noexcept {
   for (size_t i = 0; i < call.takes.size(); ++i) {
     TakeOutcome& outcome = call.outcomes[i];
     const OwnTake& own = call.takes[i];
     const bool taken = outcome.status == TakeOutcome::Status::kTaken;
     if (IsCluster(own.take) || !taken || outcome.receipt.cost == 0) continue;
+    if (!all && own.take.rule->rule.kind != RuleKind::kConcurrency) continue;
     RemoteTake take = own.take;
     take.key = own.key;
     shared_.GiveBack(take, std::exchange(outcome.receipt, {}), loop_.Now());
@@ -115,7 +121,7 @@ void RoutedStore::Abandon(uint64_t ticket, bool refused) noexcept {
   // Of one kind, it is known to one of them alone.
   shared_.Abandon(ticket, refused);
   cluster_.Abandon(ticket, refused);
-  if (!call.empty() && refused && call.mapped().shared_answered) GiveSharedBack(call.mapped());
+  if (!call.empty() && call.mapped().shared_answered) GiveSharedBack(call.mapped(), refused);
 }
 
 void RoutedStore::GiveBack(const RemoteTake& take, const limit::Receipt& receipt,

@@ -25,9 +25,12 @@ namespace flowguard::quota {
 
 class RoutedStore final : public engine::QuotaStore, private engine::TakeSink {
  public:
-  // All must outlive it, and the stores live on the loop.
-  RoutedStore(net::Loop& loop, engine::QuotaStore& shared, engine::QuotaStore& cluster) noexcept
-      : loop_(loop), shared_(shared), cluster_(cluster) {}
+  // All must outlive it, and the stores live on the loop.  Shared rules are given
+  // `shared_deadline` at most, so that there is time for the others; a token client has a
+  // time-out of its own.
+  RoutedStore(net::Loop& loop, engine::QuotaStore& shared, Duration shared_deadline,
+              engine::QuotaStore& cluster) noexcept
+      : loop_(loop), shared_(shared), shared_deadline_(shared_deadline), cluster_(cluster) {}
   RoutedStore(const RoutedStore&) = delete;
   RoutedStore& operator=(const RoutedStore&) = delete;
 
@@ -60,11 +63,13 @@ class RoutedStore final : public engine::QuotaStore, private engine::TakeSink {
   void OnTaken(uint64_t ticket, std::span<const engine::TakeOutcome> outcomes) noexcept override;
   [[nodiscard]] static bool Refuses(const Call& call) noexcept;
   void AskPart(const Call& call, uint64_t ticket, Scope scope) noexcept;
-  void GiveSharedBack(Call& call) noexcept;
+  // `all`: or only the slots of calls, which would be held for ever.
+  void GiveSharedBack(Call& call, bool all) noexcept;
   [[nodiscard]] engine::QuotaStore& StoreOf(const engine::RemoteTake& take) noexcept;
 
   net::Loop& loop_;
   engine::QuotaStore& shared_;
+  const Duration shared_deadline_;
   engine::QuotaStore& cluster_;
   std::unordered_map<uint64_t, Call> calls_;  // by ticket
 };

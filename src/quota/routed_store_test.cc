@@ -53,7 +53,7 @@ struct RoutedStoreTest : ::testing::Test, engine::TakeSink {
   std::deque<rules::CompiledRule> rules;
   FakeQuotaStore shared;
   FakeQuotaStore cluster;
-  RoutedStore store{*loop, shared, cluster};
+  RoutedStore store{*loop, shared, 20ms, cluster};
   std::map<uint64_t, Ends> ends;
   int told = 0;
   int64_t receipts = 0;
@@ -95,6 +95,18 @@ TEST_F(RoutedStoreTest, ARefusalInShadowStopsNothing) {
   Take(1, {TakeOf(Scope::kShared, 0, /*shadow=*/true), TakeOf(Scope::kCluster, 5)});
   EXPECT_EQ(cluster.takes(), 1);
   EXPECT_EQ(ends[1].back(), kTaken);
+}
+
+TEST_F(RoutedStoreTest, ARefusalThatDegradesStopsNothing) {
+  engine::RemoteTake soft = TakeOf(Scope::kShared, 0);
+  rules.back().rule.degrade.enabled = true;
+  Take(1, {soft, TakeOf(Scope::kCluster, 5)});
+  EXPECT_EQ(cluster.Held(), 1);
+  soft = TakeOf(Scope::kCluster, 0);
+  rules.back().rule.degrade.enabled = true;
+  Take(2, {TakeOf(Scope::kShared, 5), soft});
+  EXPECT_EQ(ends[2], (Ends{kTaken, kRefused}));
+  EXPECT_EQ(shared.Held(), 1) << "the request goes, and what it took stays";
 }
 
 TEST_F(RoutedStoreTest, WhereOneStoreFailsTheOtherIsAskedAllTheSame) {

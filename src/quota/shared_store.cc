@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "quota/soft_rule.h"
 #include "rules/compiled_rule.h"
 
 namespace flowguard::quota {
@@ -45,10 +46,6 @@ constexpr int64_t kNotAsked = 0;
 
 int64_t LeaseReceipt(int64_t lease) noexcept {
   return -1 - lease;
-}
-
-bool IsSoft(const Rule& rule) noexcept {
-  return rule.shadow || rule.degrade.enabled;
 }
 
 // The answer of one shard as the whole cell would give it.

@@ -165,11 +165,17 @@ class Maker {
     counted.shadow = rule.shadow;
     counted.kind = rule.kind;
     counted.on.resource = flow.resource;
-    counted.scope = shared_ ? Scope::kShared : Scope::kLocal;
+    counted.scope = InStore(rule) ? Scope::kShared : Scope::kLocal;
     counted.concurrency = rule.concurrency;
     if (rule.kind == RuleKind::kLimit) AddLimit(space, rule, flow, counted);
     if (rule.cluster.per_client) Multiply(home.clients, counted);
     return counted;
+  }
+
+  // A limit per client is each server's own, for the clients that it has: what they all
+  // admit is the limit of them all.
+  [[nodiscard]] bool InStore(const Rule& rule) const noexcept {
+    return shared_ && !rule.cluster.per_client;
   }
 
   void AddLimit(const TokenNamespace& space, const Rule& rule, TokenFlow& flow, Rule& counted) {
@@ -177,14 +183,14 @@ class Maker {
     counted.burst = rule.burst;
     counted.algorithm = rule.algorithm;
     counted.buckets = rule.buckets;
-    if (!shared_) counted.borrow = rule.borrow;
+    if (!InStore(rule)) counted.borrow = rule.borrow;
     if (!rule.by.empty()) counted.by.emplace_back(kValue);
     for (const Override& one : rule.overrides) {
       for (std::string& value : EncodeTokenValues(one.type, one.value))
         counted.overrides.push_back(
             {.value = std::move(value), .rate = one.rate, .burst = one.burst});
     }
-    if (space.rules.compat == Compat::kSentinel && !shared_) CountAsSentinel(flow, counted);
+    if (space.rules.compat == Compat::kSentinel && !InStore(rule)) CountAsSentinel(flow, counted);
   }
 
   void CountAsSentinel(TokenFlow& flow, Rule& counted) {

@@ -193,14 +193,26 @@ std::vector<TokenSpace*> TokenService::SpacesOf(std::span<const TokenNamespace> 
   return spaces;
 }
 
+// Of many clients the last ones count in steps of 1/32 to 1/64, rounded down: each number is
+// another limit, and limits are remembered for a process's life.
+size_t TokenService::InSteps(size_t clients) noexcept {
+  constexpr int kExactBits = 6;
+  const int dropped = std::max(static_cast<int>(std::bit_width(clients)) - kExactBits, 0);
+  return clients >> dropped << dropped;
+}
+
+bool TokenService::HasClients(const TokenSpace& space) const {
+  return (space.name() == kDefaultNamespace ? clients_.InAll() : clients_.In(space.name())) > 0;
+}
+
 std::vector<size_t> TokenService::ClientsOf(std::span<const TokenNamespace> namespaces,
                                             const std::vector<bool>& counts_clients) const {
   std::vector<size_t> clients;
   for (size_t i = 0; i < namespaces.size(); ++i) {
     const bool all = namespaces[i].name == kDefaultNamespace;
     clients.push_back(!counts_clients[i] ? 1
-                      : all              ? clients_.InAll()
-                                         : clients_.In(namespaces[i].name));
+                      : all              ? InSteps(clients_.InAll())
+                                         : InSteps(clients_.In(namespaces[i].name)));
   }
   return clients;
 }
@@ -242,8 +254,9 @@ bool TokenService::Begin(std::unique_ptr<engine::Attempt>& attempt, const Questi
   const TokenFlow* const flow = table->flows.Of(*known, asks);
   TokenSpace& space = *table->spaces[(flow != nullptr ? *flow : table->flows.AnyOf(*known)).space];
   if (!space.guard().Pass(now)) return answered(space, Status::kTooManyRequests);
-  if (flow == nullptr) return answered(space, Status::kNoRefRuleExists);
-  if (flow->closed) return answered(space, Status::kBlocked);
+  if (flow == nullptr) return answered(space, Status::kNoRuleExists);
+  // One that has just come counts with the next Look; until then it decides by itself.
+  if (flow->closed) return answered(space, HasClients(space) ? Status::kFail : Status::kBlocked);
   const bool holds = asks == FlowQuestion::kConcurrent;
   if (holds) tokens_.Expire(now);
   const bool settles = holds || flow->needs > 1;

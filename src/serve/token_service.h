@@ -10,15 +10,15 @@
 //
 // The rules stand in an engine of the service's own (token_rules.h): what holds of its limits,
 // exact under concurrency, bounded in memory, kept across reloads, holds here.  A limit per
-// client is multiplied with the clients that are connected, at most once in kClientsLookEvery.
+// client is multiplied with the clients that are connected, at most once in kClientsLookEvery; with
+// a store each server counts it for its own clients.  Beyond 64 they count in steps of 1/32.
 // A rule belongs to a namespace, which bounds how many questions of it are decided in a
 // second; rules of the namespace "default" count the clients of all namespaces.
 //
 //   what is asked                                    answer
 //   a body that is not well formed, a flow id or
 //   count below 1, a param flow without values       BAD_REQUEST
-//   a flow id that no rule has                       NO_RULE_EXISTS
-//   one of rules for other questions                 NO_REF_RULE_EXISTS
+//   a flow id that no rule for such questions has    NO_RULE_EXISTS
 //   more questions of the namespace than it may,
 //   more values than a request may have keys (32,
 //   shared 8), a table of tokens that is full        TOO_MANY_REQUEST
@@ -173,6 +173,8 @@ class TokenService {
                        const std::vector<size_t>& clients, Instant now) FG_REQUIRES(load_mutex_);
   [[nodiscard]] Result<void> CheckRoom(std::span<const TokenNamespace> namespaces) const;
   [[nodiscard]] std::vector<TokenSpace*> SpacesOf(std::span<const TokenNamespace> namespaces);
+  [[nodiscard]] static size_t InSteps(size_t clients) noexcept;
+  [[nodiscard]] bool HasClients(const TokenSpace& space) const;
   // Of each namespace whose rules count them; of others 1.
   [[nodiscard]] std::vector<size_t> ClientsOf(std::span<const TokenNamespace> namespaces,
                                               const std::vector<bool>& counts_clients) const;

@@ -62,6 +62,18 @@ class TokenServiceStoreTest : public TokenServiceFixture, public engine::TakeSin
   uint64_t ticket_ = 0;
 };
 
+// What several servers admit together is the limit of all their clients.
+TEST_F(TokenServiceStoreTest, ALimitPerClientIsEachServersOwn) {
+  Rule rule = ClusterRule("orders", 1, 3);
+  rule.cluster.per_client = true;
+  static_cast<void>(service_->Join("app"));
+  static_cast<void>(service_->Join("app"));
+  Load({rule});
+  EXPECT_EQ(Told(FlowQuestion(1, 6)), "OK 0");
+  EXPECT_EQ(Told(FlowQuestion(1)), "BLOCKED");
+  EXPECT_EQ(store_.takes(), 0);
+}
+
 TEST_F(TokenServiceStoreTest, TheStoreCounts) {
   Load({ClusterRule("orders", 1, 3)});
   EXPECT_EQ(Told(FlowQuestion(1)), "OK 2");

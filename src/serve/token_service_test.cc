@@ -2,6 +2,7 @@
 //
 // Limits that a token server decides: one answer after the other, by a clock that stands.
 #include <limits>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -50,12 +51,12 @@ TEST_F(TokenServiceTest, WhatCannotBeAskedIsTold) {
 
 TEST_F(TokenServiceTest, ARuleAnswersItsOwnQuestionsOnly) {
   Load({ClusterRule("orders", 1, 3), ByValue(2, 3), ClusterSlots("slots", 3, 3)});
-  EXPECT_EQ(Param(1, {Text("a")}), "NO_REF_RULE_EXISTS");
-  EXPECT_EQ(Told(Ask(AcquireQuestion(1))), "NO_REF_RULE_EXISTS");
-  EXPECT_EQ(Flow(2), "NO_REF_RULE_EXISTS");
-  EXPECT_EQ(Told(Ask(AcquireQuestion(2))), "NO_REF_RULE_EXISTS");
-  EXPECT_EQ(Flow(3), "NO_REF_RULE_EXISTS");
-  EXPECT_EQ(Param(3, {Text("a")}), "NO_REF_RULE_EXISTS");
+  EXPECT_EQ(Param(1, {Text("a")}), "NO_RULE_EXISTS");
+  EXPECT_EQ(Told(Ask(AcquireQuestion(1))), "NO_RULE_EXISTS");
+  EXPECT_EQ(Flow(2), "NO_RULE_EXISTS");
+  EXPECT_EQ(Told(Ask(AcquireQuestion(2))), "NO_RULE_EXISTS");
+  EXPECT_EQ(Flow(3), "NO_RULE_EXISTS");
+  EXPECT_EQ(Param(3, {Text("a")}), "NO_RULE_EXISTS");
 }
 
 // Sentinel's dashboard numbers flow rules and param-flow rules each for themselves.
@@ -185,7 +186,7 @@ TEST_F(TokenServiceTest, ALimitPerClientGrowsWithThoseThatAreConnected) {
   EXPECT_EQ(service_->Join("app-b"), 1);
   EXPECT_EQ(service_->Join("app-b"), 2);
   service_->Leave("app-b");
-  EXPECT_EQ(Flow(1), "BLOCKED");
+  EXPECT_EQ(Flow(1), "FAIL") << "its clients decide by themselves until they count";
   service_->Look(now_);
   EXPECT_EQ(Flows(7, 1), "OK 5, OK 4, OK 3, OK 2, OK 1, OK 0, BLOCKED");
   service_->Leave("app-a");
@@ -215,6 +216,26 @@ TEST_F(TokenServiceTest, LimitsPerClientAreMultipliedNowAndThen) {
   service_->Look(now_);
   service_->Look(now_);
   EXPECT_EQ(service_->engine().Counters().generation, first + 2);
+}
+
+TEST_F(TokenServiceTest, ManyClientsCountInSteps) {
+  Rule rule = ClusterRule("orders", 1, 1);
+  rule.cluster.per_client = true;
+  Load({rule});
+  std::set<int64_t> limits;
+  for (int64_t clients = 1; clients <= 1'000; ++clients) {
+    static_cast<void>(service_->Join("app"));
+    now_ += kClientsLookEvery;
+    service_->Look(now_);
+    const int64_t limit = service_->engine().Rules().rules[0].rate.limit;
+    EXPECT_LE(limit, clients);
+    EXPECT_GE(limit * 32, clients * 31);
+    if (clients < 64) {
+      EXPECT_EQ(limit, clients);
+    }
+    limits.insert(limit);
+  }
+  EXPECT_LE(limits.size(), 64u + 32u * 4u) << "each is remembered for ever";
 }
 
 TEST_F(TokenServiceTest, ClientsOfANamespaceCountForItsOwnRules) {
@@ -273,7 +294,7 @@ TEST_F(TokenServiceTest, ANamespaceBoundsTheQuestionsThatAreDecided) {
   space.questions_per_second = 3;
   Load({space, Space("default", {ClusterRule("other", 3, 100)})});
   EXPECT_EQ(Flows(2, 1), "OK 0, BLOCKED");
-  EXPECT_EQ(Flow(2), "NO_REF_RULE_EXISTS");
+  EXPECT_EQ(Flow(2), "NO_RULE_EXISTS");
   EXPECT_EQ(Param(2, {Text("a")}), "TOO_MANY_REQUEST");
   EXPECT_EQ(Flow(3), "OK 99");
   EXPECT_EQ(Flow(4), "NO_RULE_EXISTS");

@@ -60,44 +60,37 @@ class Cluster(harness.Case):
     def rules(self, limit, more=""):
         return self.write("rules.yaml", RULE.format(limit=limit, more=more))
 
-    def server(self, *flags, port=0):
-        """A token server of the rules."""
+    def server(self, *flags, port=None):
+        """A token server of the rules, at a port of its own or at that."""
+        doors = ("token server", "admin") if port is None else ("admin",)
+        if port is not None:
+            flags += ("--token-server", f"127.0.0.1:{port}")
         return self.start(harness.FlowGuard("--rules", str(self.dir / "rules.yaml"), "--workers", "1",
-                                            "--token-server", f"127.0.0.1:{port}", *flags,
-                                            doors=("admin",) if port else ("token server", "admin")))
+                                            *flags, doors=doors))
 
-    def node(self, *ports):
+    def node(self, *ports, rules="rules.yaml"):
         servers = ", ".join(f"'127.0.0.1:{port}'" for port in ports)
         config = self.write("node.yaml", f"""decisions: {{listen: '127.0.0.1:0'}}
 admin: {{listen: '127.0.0.1:0'}}
 cluster: {{servers: [{servers}], namespace: shop}}
-rules: rules.yaml
+rules: {rules}
 """)
         node = self.start(harness.FlowGuard("--config", config, "--workers", "1",
                                             doors=("decisions", "admin")))
-        harness.wait_until(lambda: self.metric(node, "flowguard_cluster_fallback_workers") == 0
-                           or self.check(node) is None, "a server answers")
+        harness.wait_until(lambda: self.metric(node, "flowguard_cluster_fallback_workers") == 0,
+                           "a server answers")
         return node
 
     @staticmethod
     def check(node, resource="orders", **more):
-        """Asks; None where nothing of interest came."""
-        answer = harness.ask(node.decisions, "/v1/check", "POST",
-                             body=json.dumps({"resource": resource, **more})).json()
-        return answer if "allowed" in answer else None
+        return harness.ask(node.decisions, "/v1/check", "POST",
+                           body=json.dumps({"resource": resource, **more})).json()
 
     @staticmethod
     def metric(node, name, labels=""):
         text = harness.ask(node.admin, "/metrics").body
         found = re.search(rf"^{re.escape(name)}{re.escape(labels)} (\S+)$", text, re.M)
         return float(found.group(1)) if found else None
-
-    def warm(self, *nodes):
-        """Until each node is known to the server that it asks, and knows how many there are."""
-        for node in nodes:
-            harness.wait_until(lambda n=node: self.check(n, "nothing") is not None
-                               and self.metric(n, "flowguard_cluster_clients") == len(nodes),
-                               "all nodes are registered")
 
 
 class Total(Cluster):
@@ -115,7 +108,7 @@ class Total(Cluster):
 
         def enter(node):
             return harness.ask(node.decisions, "/v1/enter", "POST",
-                               body=json.dumps({"resource": "export", "ttl": "1min"})).json()
+                               body=json.dumps({"resource": "export", "ttl_ms": 60_000})).json()
         held = [enter(nodes[0]), enter(nodes[1])]
         self.assertEqual([entry["allowed"] for entry in held], [True, True])
         self.assertFalse(enter(nodes[0])["allowed"])
@@ -125,9 +118,9 @@ class Total(Cluster):
     def test_a_rule_that_the_server_does_not_have_follows_its_fallback(self):
         self.rules("10/h", ", on_store_failure: closed")
         server = self.server()
-        self.write("rules.yaml", RULE.format(limit="10/h", more=", on_store_failure: closed")
+        self.write("nodes.yaml", RULE.format(limit="10/h", more=", on_store_failure: closed")
                    .replace("1001", "1002"))
-        node = self.node(server.token_server)
+        node = self.node(server.token_server, rules="nodes.yaml")
         answer = self.check(node)
         self.assertEqual((answer["allowed"], answer["reason"]), (False, "store_failure"))
 
@@ -192,8 +185,10 @@ class Faults(Cluster):
         # Each request would have waited; at once they are many more.
         away = ms(noticed, gone_on)
         self.assertLess(away[len(away) // 2], 10)
-        self.assertEqual(self.metric(nodes[0], "flowguard_cluster_takes_total", '{outcome="granted"}')
-                         + sum(1 for *_, a in asker.answers if a["allowed"]) >= 0, True)
+        # Of what a node's share, a half, lets go meanwhile the server hears nothing.
+        admitted = sum(answer["allowed"] for *_, answer in asker.answers)
+        self.assertGreaterEqual(admitted, self.LIMIT // 2)
+        self.assertLessEqual(admitted, self.LIMIT + self.LIMIT // 2)
 
     def test_without_a_server_each_node_has_its_share(self):
         self.rules(f"{self.LIMIT}/h")
@@ -205,16 +200,16 @@ class Faults(Cluster):
                                "both are registered")
         server.child.kill()
         for node in nodes:
-            harness.wait_until(lambda n=node: self.metric(n, "flowguard_cluster_fallback_workers") == 1
-                               or self.check(n, "nothing") is None, "it is noticed")
+            harness.wait_until(lambda n=node: self.metric(n, "flowguard_cluster_fallback_workers") == 1,
+                               "it is noticed")
         admitted = [sum(self.check(node)["allowed"] for _ in range(self.LIMIT)) for node in nodes]
         self.assertEqual(admitted, [self.LIMIT // 2] * 2)
 
         # The same address again, as often as it takes.
         self.server(port=server.token_server)
         for node in nodes:
-            harness.wait_until(lambda n=node: self.check(n) is not None and self.metric(
-                n, "flowguard_cluster_fallback_workers") == 0, "it is asked again")
+            harness.wait_until(lambda n=node: self.metric(n, "flowguard_cluster_fallback_workers") == 0,
+                               "it is asked again")
 
     def test_a_server_without_its_redis_answers_in_time(self):
         redis = self.start(Redis(self.dir))

@@ -46,7 +46,7 @@ class FakeTokenServer final : public net::Acceptor {
   // Pings are answered so long as this is positive, with so many clients.
   int32_t clients = 1;
 
-  // Answers pings and returns the questions that came since the last call.
+  // Answers pings, by their xid, and returns the questions that came since the last call.
   std::vector<Asked> Questions() {
     std::vector<char> buffer(1 << 16);
     while (fd_) {

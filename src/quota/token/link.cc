@@ -2,6 +2,7 @@
 #include "quota/token/link.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 namespace flowguard::quota::token {
@@ -65,31 +66,32 @@ void Link::OnConnected() {
   if (!net::ConnectSucceeded(fd_.get()) || net::IsSelfConnected(fd_.get()))
     return Close("the connection was refused");
   state_ = State::kGreeting;
-  Ping();
+  Ping(kPingXid);
 }
 
 // Any answer tells that the server is there: to a ping without a name as well.
-void Link::Ping() noexcept {
-  wire::token::AppendPing(kPingXid, options_.name_space, out_);
+void Link::Ping(int32_t xid) noexcept {
+  wire::token::AppendPing(xid, options_.name_space, out_);
   AskForFlush();
 }
 
+void Link::Probe() noexcept {
+  probe_xid_ = probe_xid_ == std::numeric_limits<int32_t>::min() ? -1 : probe_xid_ - 1;
+  probed_at_ = loop_.Now();
+  Ping(probe_xid_);
+}
+
 void Link::OnPong(const Answer& answer) noexcept {
+  const bool in_time = loop_.Now() - probed_at_ <= options_.probe_timeout;
+  if (state_ == State::kBroken && answer.xid == probe_xid_ && in_time) BecomeReady();
   if (!options_.name_space.empty() && answer.status == wire::token::Status::kOk &&
       answer.remaining > 0) {
     owner_.OnClients(*this, answer.remaining);
   }
 }
 
-// The server has said something.
-void Link::Heard() noexcept {
-  heard_at_ = loop_.Now();
+void Link::BecomeReady() noexcept {
   missed_ = 0;
-  if (state_ != State::kGreeting && state_ != State::kBroken) return;
-  if (state_ == State::kGreeting) {
-    Add(metrics_.connects);
-    backoff_.Reset();
-  }
   state_ = State::kReady;
   ready_since_ = loop_.Now();
   loop_.ArmAfter(state_timer_, options_.register_every);
@@ -98,6 +100,7 @@ void Link::Heard() noexcept {
 
 void Link::Close(std::string_view problem) noexcept {
   const bool was_ready = state_ == State::kReady;
+  if (was_ready && loop_.Now() - ready_since_ >= kGoodLife) backoff_.Reset();
   CloseQuietly();
   state_ = State::kWaiting;
   loop_.ArmAfter(state_timer_, backoff_.Next());
@@ -139,12 +142,12 @@ void Link::OnStateTimer() noexcept {
       return Close("it took longer than the time to connect");
     case State::kReady:
       // Registers anew, and hears how many clients there are.
-      if (!options_.name_space.empty()) Ping();
+      if (!options_.name_space.empty()) Ping(kPingXid);
       loop_.ArmAfter(state_timer_, options_.register_every);
       return;
     case State::kBroken:
-      if (loop_.Now() - heard_at_ > base::kTokenOverdueMax) return Close("it answers nothing");
-      Ping();
+      if (loop_.Now() - silent_since_ > base::kTokenOverdueMax) return Close("it answers nothing");
+      Probe();
       probe_wait_ = std::min(2 * probe_wait_, kProbeMax);
       loop_.ArmAfter(state_timer_, probe_wait_);
       return;
@@ -193,11 +196,21 @@ uint32_t Link::Enlist(Instant deadline, uint64_t ticket) noexcept {
   const uint32_t place = free_;
   Asked& asked = asked_[place];
   free_ = asked.behind;
-  asked = {.ticket = ticket, .deadline = deadline, .xid = NextXid(place), .before = newest_};
-  (newest_ == kNone ? oldest_ : asked_[newest_].behind) = place;
-  newest_ = place;
+  // Behind those that end no later: mostly the last.
+  uint32_t before = newest_;
+  while (before != kNone && asked_[before].deadline > deadline)
+    before = asked_[before].before;
+  const uint32_t behind = before == kNone ? oldest_ : asked_[before].behind;
+  asked = {.ticket = ticket,
+           .deadline = deadline,
+           .xid = NextXid(place),
+           .patient = deadline - loop_.Now() >= options_.patience,
+           .before = before,
+           .behind = behind};
+  (before == kNone ? oldest_ : asked_[before].behind) = place;
+  (behind == kNone ? newest_ : asked_[behind].before) = place;
   ++pending_;
-  if (!deadline_timer_.armed()) loop_.Arm(deadline_timer_, deadline);
+  if (oldest_ == place) loop_.Arm(deadline_timer_, deadline);
   return place;
 }
 
@@ -216,22 +229,22 @@ int32_t Link::NextXid(uint32_t place) noexcept {
   return turn_ * static_cast<int32_t>(base::kTokenAsksMax) + static_cast<int32_t>(place) + 1;
 }
 
-// Those behind the oldest may have an earlier deadline; they are told with it.
 void Link::OnDeadlineTimer() noexcept {
   const Instant now = loop_.Now();
   while (oldest_ != kNone && asked_[oldest_].deadline <= now) {
-    const uint64_t ticket = asked_[oldest_].ticket;
+    const Asked ended = asked_[oldest_];
     Delist(oldest_);
-    Missed();
-    owner_.OnAnswer(ticket, nullptr);
+    Missed(ended.patient);
+    owner_.OnAnswer(ended.ticket, nullptr);
   }
   if (oldest_ != kNone) loop_.Arm(deadline_timer_, asked_[oldest_].deadline);
 }
 
-void Link::Missed() noexcept {
+void Link::Missed(bool patient) noexcept {
   Add(metrics_.missed);
-  if (++missed_ < options_.break_after || state_ != State::kReady) return;
+  if (!patient || ++missed_ < options_.break_after || state_ != State::kReady) return;
   state_ = State::kBroken;
+  silent_since_ = loop_.Now();
   Add(metrics_.broken);
   probe_wait_ = kProbeFirst;
   loop_.ArmAfter(state_timer_, probe_wait_);
@@ -256,6 +269,7 @@ void Link::Flush() noexcept {
     const net::IoResult result = net::Send(fd_.get(), out_.data() + sent_, out_.size() - sent_);
     if (result.status == net::IoStatus::kWouldBlock) {
       blocked_ = true;
+      out_.erase(0, std::exchange(sent_, 0));
       return;
     }
     if (result.status != net::IoStatus::kOk) return Close("the connection was lost");
@@ -307,15 +321,20 @@ bool Link::ReadAnswers() noexcept {
 }
 
 void Link::OnAnswerRead(const Answer& answer) noexcept {
-  Heard();
+  silent_since_ = loop_.Now();
+  if (state_ == State::kGreeting) {
+    Add(metrics_.connects);
+    BecomeReady();
+  }
   // One of another form answers nobody: its question is not answered in time.
-  if (!fd_ || !answer.good || answer.type == static_cast<int8_t>(Type::kConcurrentRelease)) return;
+  if (!answer.good || answer.type == static_cast<int8_t>(Type::kConcurrentRelease)) return;
   if (answer.type == static_cast<int8_t>(Type::kPing)) return OnPong(answer);
   const uint32_t place =
       answer.xid > 0 ? static_cast<uint32_t>(answer.xid - 1) % base::kTokenAsksMax : kNone;
   if (place >= asked_.size() || asked_[place].xid != answer.xid) return Add(metrics_.late);
   const uint64_t ticket = asked_[place].ticket;
   Delist(place);
+  missed_ = 0;
   Add(metrics_.answered);
   owner_.OnAnswer(ticket, &answer);
 }

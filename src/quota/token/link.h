@@ -7,11 +7,11 @@
 //   idle ─► connecting ─► greeting ──an answer──► ready ──break_after missed──► broken
 //              ▲   └────────┴── too long, lost ──┐  │                             │
 //           waiting ◄────────────────────────────┴──┴── lost, overdue ◄───────────┤
-//                                                   ▲─────────an answer───────────┘
+//                                                   ▲────a ping answered in time──┘
 //
-// A server that answers nothing any more, stopped or behind a broken network, is found out by
-// the questions that are not answered in time.  While broken none are taken, and a ping now
-// and then asks whether it is back.
+// A server that answers nothing any more, stopped or behind a broken network, or answers too
+// late, is found out by the questions that are not answered in time.  While broken none are
+// taken, and a ping now and then asks whether it is back.
 //
 // Threads: the loop's, save metrics, which any thread may read.
 #pragma once
@@ -42,7 +42,10 @@ struct LinkOptions {
   // several connections of one process count as one client.
   std::string name_space;
   Duration connect_timeout = std::chrono::seconds(1);
-  int break_after = 5;  // questions in a row that are not answered in time
+  // Questions in a row that are not answered in time, of those that had at least `patience`.
+  int break_after = 5;
+  Duration patience = std::chrono::milliseconds(10);
+  Duration probe_timeout = std::chrono::milliseconds(20);  // of a ping, while broken
   Duration register_every = std::chrono::seconds(5);
 };
 
@@ -56,8 +59,8 @@ class LinkOwner {
   virtual void OnDown(Link& link, std::string_view problem) noexcept = 0;
   // How many clients are registered, this one among them.
   virtual void OnClients(Link& link, int32_t clients) noexcept = 0;
-  // The end of a question, once, and not from inside Ask.  Null: not answered in time, or the
-  // connection was lost; whether it was decided is not known then.
+  // The end of a question, once, and not from inside Ask; it may ask again.  Null: not answered in
+  // time, or the connection was lost; whether it was decided is not known then.
   virtual void OnAnswer(uint64_t ticket, const wire::token::Answer* answer) noexcept = 0;
 
  protected:
@@ -90,7 +93,7 @@ class Link final : public net::Watcher, private net::ResolverUser {
 
   // Asks, and tells the owner by `deadline`.  False: it is not ready, or as much waits for an
   // answer or to be sent as may.
-  // Cost: no allocation once as much was out before.
+  // Cost: no allocation once as much was out before; deadlines that come in order.
   [[nodiscard]] bool Ask(const LinkQuestion& question, Instant deadline, uint64_t ticket) noexcept;
   // Gives a token back; nobody is told.  False: as Ask.
   [[nodiscard]] bool Release(int64_t token_id) noexcept;
@@ -126,12 +129,15 @@ class Link final : public net::Watcher, private net::ResolverUser {
   static constexpr size_t kReadBytes = 16 * 1024;
   static constexpr Duration kProbeFirst = std::chrono::milliseconds(100);
   static constexpr Duration kProbeMax = std::chrono::milliseconds(500);
+  // A connection that lived so long was a good one.
+  static constexpr Duration kGoodLife = std::chrono::seconds(1);
 
-  // A question without an answer; those that wait are a list in the order of asking.
+  // A question without an answer; those that wait are a list in the order of deadlines.
   struct Asked {
     uint64_t ticket = 0;
     Instant deadline{};
-    int32_t xid = 0;  // 0: free
+    int32_t xid = 0;      // 0: free
+    bool patient = true;  // its end tells of the server, if it is missed
     uint32_t before = kNone;
     uint32_t behind = kNone;  // of a free one: the next free one
   };
@@ -140,16 +146,17 @@ class Link final : public net::Watcher, private net::ResolverUser {
   void Connect();
   void Use(net::Fd fd);
   void OnConnected();
-  void Ping() noexcept;
+  void Ping(int32_t xid) noexcept;
+  void Probe() noexcept;
   void OnPong(const wire::token::Answer& answer) noexcept;
-  void Heard() noexcept;
+  void BecomeReady() noexcept;
   void Close(std::string_view problem) noexcept;
   void CloseQuietly() noexcept;
   void LoseAll() noexcept;
-  void Missed() noexcept;
 
   [[nodiscard]] bool HasRoom() const noexcept;
   uint32_t Enlist(Instant deadline, uint64_t ticket) noexcept;
+  void Missed(bool patient) noexcept;
   void Delist(uint32_t place) noexcept;
   [[nodiscard]] int32_t NextXid(uint32_t place) noexcept;
   void AskForFlush() noexcept;
@@ -176,9 +183,12 @@ class Link final : public net::Watcher, private net::ResolverUser {
   net::Fd fd_;
   uint32_t attempts_ = 0;
   Instant ready_since_{};
-  Instant heard_at_{};
-  Duration probe_wait_{};
   int missed_ = 0;  // in a row
+  // While broken: since when nothing at all was heard, and the ping that is out.
+  Instant silent_since_{};
+  Duration probe_wait_{};
+  Instant probed_at_{};
+  int32_t probe_xid_ = -1;  // below 0, so that no question has it
 
   std::string out_;
   size_t sent_ = 0;  // of out_

@@ -180,6 +180,75 @@ TEST_F(LinkTest, AnAnswerInBetweenKeepsItFromBreaking) {
   EXPECT_TRUE(link->ready());
 }
 
+TEST_F(LinkTest, AServerThatAnswersTooLateIsBrokenAndStaysSo) {
+  Make();
+  server.clients = 0;
+  for (uint64_t ticket = 1; ticket <= 5; ++ticket) {
+    ASSERT_TRUE(Ask(7, ticket));
+    const Asked asked = server.Questions().at(0);
+    Advance(21ms);
+    server.Answer(asked, Status::kOk);
+    Turn();
+  }
+  EXPECT_FALSE(link->ready());
+  EXPECT_EQ(link->metrics().late.load(), 5u);
+
+  // A ping is answered, and too late.
+  Advance(100ms);
+  server.Questions();
+  Advance(25ms);
+  std::string pong;
+  wire::token::AppendPong(-2, 1, pong);
+  server.Send(pong);
+  Turn();
+  EXPECT_FALSE(link->ready());
+}
+
+TEST_F(LinkTest, QuestionsWithLittleTimeTellNothingOfTheServer) {
+  Make();
+  for (uint64_t ticket = 1; ticket <= 10; ++ticket) {
+    ASSERT_TRUE(Ask(7, ticket, 1ms));
+    Advance(2ms);
+  }
+  EXPECT_EQ(ended.size(), 10u);
+  EXPECT_TRUE(link->ready());
+}
+
+TEST_F(LinkTest, EachQuestionEndsAtItsOwnDeadline) {
+  Make();
+  ASSERT_TRUE(Ask(7, 1, 30ms));
+  ASSERT_TRUE(Ask(7, 2, 20ms));
+  ASSERT_TRUE(Ask(7, 3, 25ms));
+  std::vector<uint64_t> order;
+  for (int i = 0; i < 7; ++i) {
+    Advance(5ms);
+    const size_t due = i < 3 ? 0 : i == 3 ? 1 : i == 4 ? 2 : 3;
+    EXPECT_EQ(ended.size(), due) << i;
+  }
+  for (const auto& [ticket, status] : ended)
+    order.push_back(ticket);
+  EXPECT_THAT(order, ElementsAre(2, 3, 1));
+}
+
+TEST_F(LinkTest, WhatASlowServerDoesNotTakeIsBoundedAndNothingOfItIsLost) {
+  Make();
+  const std::string text(1'000, 'x');
+  uint64_t asked = 0;
+  while (link->Ask({.type = Type::kParamFlow, .flow_id = 1, .text = text}, loop->Now() + 20ms,
+                   asked)) {
+    ++asked;
+    ASSERT_LE(asked, base::kTokenAsksMax);
+    if (asked % 64 == 0) loop->RunOnce(Duration::zero());
+  }
+  size_t received = 0;
+  for (int i = 0; i < 10'000 && received < asked; ++i) {
+    received += server.Questions().size();
+    loop->RunOnce(Duration::zero());
+  }
+  EXPECT_EQ(received, asked);
+  EXPECT_TRUE(link->Ask({.flow_id = 1}, loop->Now() + 20ms, 1)) << "there is room again";
+}
+
 TEST_F(LinkTest, ABrokenServerThatStaysSilentIsConnectedAnew) {
   Make();
   server.clients = 0;

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "quota/soft_rule.h"
 #include "rules/cluster_key.h"
 #include "rules/compiled_rule.h"
 #include "rules/flow_id.h"
@@ -25,6 +26,8 @@ LinkOptions LinkOf(const TokenStoreOptions& options, const std::string& server) 
   LinkOptions link;
   link.endpoint = server;
   if (options.registers) link.name_space = options.name_space;
+  link.patience = options.timeout / 2;
+  link.probe_timeout = options.timeout;
   return link;
 }
 
@@ -66,7 +69,8 @@ Link* TokenStore::Preferred() noexcept {
     const Link& link = *links_[i];
     const bool settled = link.ready() && loop_.Now() - link.ready_since() >= kSettle;
     const bool asked = asked_server_ == static_cast<int>(i);
-    const bool alone = asked_server_ < 0 || !links_[static_cast<size_t>(asked_server_)]->ready();
+    const bool alone =
+        !has_asked_ || asked_server_ < 0 || !links_[static_cast<size_t>(asked_server_)]->ready();
     if (link.ready() && (settled || asked || alone)) best = static_cast<int>(i);
   }
   if (best != asked_server_) {
@@ -84,10 +88,12 @@ Link* TokenStore::Preferred() noexcept {
 void TokenStore::Take(std::span<const RemoteTake> takes, Instant now, Instant deadline,
                       uint64_t ticket, engine::TakeSink* sink) noexcept {
   FG_DCHECK(takes.size() <= kTakesMax);
-  if (by_ticket_.size() >= base::kTokenCallsMax || Preferred() == nullptr) {
+  const bool away = Preferred() == nullptr;
+  has_asked_ = has_asked_ || !away;
+  if (away || by_ticket_.size() >= base::kTokenCallsMax) {
     const std::array<TakeOutcome, kTakesMax> none{};
     Add(failed_, takes.size());
-    Add(failed_away_, takes.size());
+    if (away) Add(failed_away_, takes.size());
     return sink->OnTaken(ticket, std::span(none).first(takes.size()));
   }
   if (free_.empty()) {
@@ -111,7 +117,7 @@ void TokenStore::Take(std::span<const RemoteTake> takes, Instant now, Instant de
     question.asks = {.type = TypeOf(rule), .flow_id = rules::FlowIdOf(rule)};
     question.askable = takes[i].cost > 0 && takes[i].cost <= std::numeric_limits<int32_t>::max();
     question.asks.count = question.askable ? static_cast<int32_t>(takes[i].cost) : 0;
-    question.shadow = rule.shadow;
+    question.soft = IsSoft(rule);
     question.rate = takes[i].config.rate;
     call.outcomes[i] = {};
     if (question.asks.type != Type::kParamFlow) continue;
@@ -130,8 +136,9 @@ bool TokenStore::GoOn(Call& call, size_t place) noexcept {
   for (; call.next < call.count; ++call.next) {
     const Question& question = call.questions[call.next];
     Link* const link = Preferred();
-    if (question.askable && link != nullptr && link->Ask(question.asks, call.deadline, place))
-      return false;
+    // Behind the deadline a server would take what nobody gets.
+    const bool asks = question.askable && link != nullptr && call.deadline > loop_.Now();
+    if (asks && link->Ask(question.asks, call.deadline, place)) return false;
     Add(failed_);
     if (link == nullptr) Add(failed_away_);
   }
@@ -144,7 +151,7 @@ void TokenStore::OnAnswer(uint64_t place, const Answer* answer) noexcept {
   TakeOutcome& outcome = call.outcomes[call.next++];
   if (answer != nullptr) outcome = OutcomeOf(question, *answer);
   Count(outcome);
-  if (outcome.status == TakeOutcome::Status::kRefused && !question.shadow) {
+  if (outcome.status == TakeOutcome::Status::kRefused && !question.soft) {
     Refuse(call);
     return End(call, place);
   }
@@ -153,19 +160,23 @@ void TokenStore::OnAnswer(uint64_t place, const Answer* answer) noexcept {
   if (GoOn(call, place)) End(call, place);
 }
 
+bool TokenStore::Release(int64_t token_id) noexcept {
+  bool told = false;
+  for (const std::unique_ptr<Link>& link : links_)
+    told |= link->Release(token_id);
+  return told;
+}
+
+void TokenStore::Undo(const Question& question, TakeOutcome& outcome) noexcept {
+  const limit::Receipt held = std::exchange(outcome.receipt, {});
+  if (held.cost == 0) return;
+  const bool token = question.asks.type == Type::kConcurrentAcquire;
+  if (!token || !Release(held.mark)) Add(lost_);
+}
+
 void TokenStore::Refuse(Call& call) noexcept {
-  for (size_t i = 0; i + 1 < call.next; ++i) {
-    TakeOutcome& outcome = call.outcomes[i];
-    if (outcome.status != TakeOutcome::Status::kTaken) continue;
-    if (outcome.receipt.mark != 0 && call.questions[i].asks.type == Type::kConcurrentAcquire) {
-      if (Link* const link = Preferred(); link != nullptr) {
-        static_cast<void>(link->Release(outcome.receipt.mark));
-      }
-    } else {
-      Add(lost_);
-    }
-    outcome.receipt = {};
-  }
+  for (size_t i = 0; i < call.next; ++i)
+    Undo(call.questions[i], call.outcomes[i]);
   // Not asked: nothing is held of them, and they do not refuse.
   for (size_t i = call.next; i < call.count; ++i) {
     call.outcomes[i].status = TakeOutcome::Status::kTaken;
@@ -179,16 +190,8 @@ void TokenStore::End(Call& call, size_t place) noexcept {
   const uint64_t ticket = call.ticket;
   if (sink == nullptr && call.refused) {
     // Nobody waits, and the request did not go.
-    for (size_t i = 0; i < call.count; ++i) {
-      const TakeOutcome& outcome = call.outcomes[i];
-      if (outcome.status != TakeOutcome::Status::kTaken) continue;
-      Link* const link = Preferred();
-      if (call.questions[i].asks.type != Type::kConcurrentAcquire) {
-        Add(lost_);
-      } else if (link != nullptr && outcome.receipt.mark != 0) {
-        static_cast<void>(link->Release(outcome.receipt.mark));
-      }
-    }
+    for (size_t i = 0; i < call.count; ++i)
+      Undo(call.questions[i], call.outcomes[i]);
   }
   by_ticket_.erase(ticket);
   // The sink may take again, in another place: this one is free when it has returned.
@@ -244,9 +247,7 @@ void TokenStore::GiveBack(const RemoteTake& take, const limit::Receipt& receipt,
                           Instant /*now*/) noexcept {
   if (receipt.cost == 0) return;
   if (take.rule->rule.kind != RuleKind::kConcurrency) return Add(lost_);
-  // Where the server that gave it is not the one that is asked now, it expires there.
-  Link* const link = Preferred();
-  if (link == nullptr || !link->Release(receipt.mark)) Add(lost_);
+  if (!Release(receipt.mark)) Add(lost_);
 }
 
 void TokenStore::Charge(const RemoteTake& /*take*/, int64_t /*units*/, Instant /*now*/) noexcept {}
@@ -256,10 +257,12 @@ int TokenStore::Nodes() const noexcept {
 }
 
 void TokenStore::OnUp(Link& link) noexcept {
+  static_cast<void>(Preferred());  // tells who is asked from now on
   base::Log(base::LogLevel::kInfo, "token server " + link.endpoint() + " answers");
 }
 
 void TokenStore::OnDown(Link& link, std::string_view problem) noexcept {
+  static_cast<void>(Preferred());
   base::Log(base::LogLevel::kWarn, "token server " + link.endpoint() + ": " + std::string(problem));
 }
 

@@ -51,7 +51,7 @@ struct TokenStoreOptions {
   Duration timeout = std::chrono::milliseconds(20);  // of a question
   // How many processes share the limits while no server has told; 0: not known.
   int nodes = 0;
-  // Told of each new count of clients; Engine::SetFallbackNodes.
+  // Told of each new count of clients; Engine::SetClusterNodes.
   std::function<void(int nodes)> on_nodes;
   uint64_t seed = 0;
 };
@@ -98,7 +98,7 @@ class TokenStore final : public engine::QuotaStore, private LinkOwner {
   // What is kept of a take.
   struct Question {
     LinkQuestion asks;  // its text views `texts` of the call
-    bool shadow = false;
+    bool soft = false;  // its refusal stops nothing
     bool askable = false;
     Rate rate;
   };
@@ -127,6 +127,11 @@ class TokenStore final : public engine::QuotaStore, private LinkOwner {
   void End(Call& call, size_t place) noexcept;
   // The rest is not asked, for one has refused.
   void Refuse(Call& call) noexcept;
+  // To every server that can be told: which one gave it is not kept, and no other one has it.
+  // False: to none.
+  bool Release(int64_t token_id) noexcept;
+  // What is held of an outcome goes back, or is lost.
+  void Undo(const Question& question, engine::TakeOutcome& outcome) noexcept;
   static engine::TakeOutcome OutcomeOf(const Question& question,
                                        const wire::token::Answer& answer) noexcept;
   void Count(const engine::TakeOutcome& outcome) noexcept;
@@ -138,6 +143,7 @@ class TokenStore final : public engine::QuotaStore, private LinkOwner {
   const TokenStoreOptions options_;
   std::vector<std::unique_ptr<Link>> links_;  // in the order of the options
   int asked_server_ = -1;
+  bool has_asked_ = false;                    // before that it is no matter who came first
   std::vector<std::unique_ptr<Call>> calls_;  // all that were ever needed at once
   std::vector<size_t> free_;
   std::unordered_map<uint64_t, size_t> by_ticket_;

@@ -155,6 +155,32 @@ TEST_F(TokenStoreTest, TakesOfARequestAreAskedInTurnAndNotBehindARefusal) {
   EXPECT_EQ(store->status().lost, 1u);
 }
 
+TEST_F(TokenStoreTest, ARefusalThatStopsNothingIsNoReasonNotToAsk) {
+  Make();
+  for (const bool shadow : {true, false}) {
+    rules::CompiledRule& soft = rules.emplace_back(rules::CompiledRule{RuleOf("soft", 1)});
+    soft.rule.shadow = shadow;
+    soft.rule.degrade.enabled = !shadow;
+    Take(1, {TakeOf(soft), TakeOf(RuleOf("b", 2))});
+    servers[0].Answer(servers[0].Questions().at(0), Status::kBlocked);
+    Turn();
+    const std::vector<Asked> asked = servers[0].Questions();
+    ASSERT_EQ(asked.size(), 1u);
+    servers[0].Answer(asked[0], Status::kOk);
+    Turn();
+    EXPECT_EQ(EndsOf(1), (Ends{kRefused, kTaken}));
+  }
+}
+
+TEST_F(TokenStoreTest, BehindItsDeadlineNothingMoreIsAsked) {
+  Make();
+  Take(1, {TakeOf(RuleOf("a", 1)), TakeOf(RuleOf("b", 2))});
+  EXPECT_EQ(servers[0].Questions().size(), 1u);
+  Advance(20ms);
+  EXPECT_EQ(EndsOf(1), (Ends{kFailed, kFailed}));
+  EXPECT_TRUE(servers[0].Questions().empty());
+}
+
 TEST_F(TokenStoreTest, ATokenGoesBackWhenAnotherRuleRefusesAndWithItsReceipt) {
   Make();
   const rules::CompiledRule& slots = RuleOf("slots", 9, RuleKind::kConcurrency);
