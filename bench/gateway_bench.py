@@ -115,9 +115,8 @@ def wait_for(port):
 class Server:
     """A server process on core 0, with its CPU time."""
 
-    def __init__(self, command, core=0, ports=()):
-        self.process = subprocess.Popen(["taskset", "-c", str(core), *map(str, command)],
-                                        stdout=subprocess.DEVNULL)
+    def __init__(self, command, core=0, ports=(), stdout=subprocess.DEVNULL):
+        self.process = subprocess.Popen(["taskset", "-c", str(core), *map(str, command)], stdout=stdout)
         atexit.register(self.stop)
         for port in ports:
             wait_for(port)
