@@ -199,7 +199,7 @@ inline constexpr Duration kConnectBackoffMin = std::chrono::milliseconds(10);
 inline constexpr Duration kConnectBackoffMax = std::chrono::milliseconds(500);
 
 // --- token server
-inline constexpr size_t kTokenNamespacesMax = 1'000;  // that have rules, in a process's life
+inline constexpr size_t kTokenNamespacesMax = 1'000;       // that have rules, in a process's life
 inline constexpr size_t kTokenConnectionsMax = 1'000'000;  // of a process, however it is set
 inline constexpr size_t kTokenReadBytes = 16 * 1024;       // of one connection in a turn
 inline constexpr size_t kTokenUnsentMax =

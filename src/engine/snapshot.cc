@@ -60,7 +60,8 @@ void KeepStatistics(const Statistics& statistics, Instant now, size_t& kept, Loa
   const Rule& rule = loaded.compiled->rule;
   const bool named = !rule.on.resource.empty() && !rule.on.resource.ends_with('*');
   loaded.counted_as = named ? rule.on.resource : rule.on.route;
-  loaded.by_name_alone = named && rule.on.route.empty() && rule.on.resource_regex.empty() && rule.relate_to.empty();
+  loaded.by_name_alone =
+      named && rule.on.route.empty() && rule.on.resource_regex.empty() && rule.relate_to.empty();
   if (statistics.table() == nullptr || loaded.counted_as.empty() || !rule.enabled) return;
   if (kept >= statistics.table()->Max() / 2) return;
   stats::StatsRef place = statistics.table()->Get(loaded.counted_as, {}, now);
