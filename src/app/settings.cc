@@ -362,10 +362,10 @@ Result<Settings> MakeSettings(const RunOptions& options) {
                                        .timeout = config.cluster->timeout,
                                        .nodes = config.cluster->nodes};
   }
-  // Of a request with rules of both, one deadline: the later.
+  // Of a request with rules of both, one after the other; each keeps its own besides.
   const Duration cluster = settings.cluster ? settings.cluster->timeout : Duration::zero();
   const Duration store = settings.store ? settings.store->deadline : Duration::zero();
-  if (const Duration deadline = std::max(store, cluster); deadline > Duration::zero()) {
+  if (const Duration deadline = store + cluster; deadline > Duration::zero()) {
     settings.gateway_options.store_deadline = deadline;
     settings.decision_options.store_deadline = deadline;
   }

@@ -8,15 +8,18 @@
 #include <string_view>
 #include <vector>
 
+#include "flowguard/result.h"
 #include "flowguard/rules_text.h"
 
 #include "app/commands.h"
 #include "app/rule_keeper.h"
 #include "app/rule_split.h"
 #include "app/settings.h"
+#include "base/try.h"
 #include "dialects/config_yaml.h"
 #include "rules/compile.h"
 #include "serve/decision_api.h"
+#include "serve/token_rules.h"
 #include "sources/file_source.h"
 #include "text/json_writer.h"
 #include "text/yaml.h"
@@ -60,24 +63,39 @@ bool IsConfig(std::string_view text, const std::string& file) {
 }
 
 // What a rule file is used with is not its own to say.
-constexpr rules::CompileOptions kAnyHome = {.remote_allowed = true, .cluster_allowed = true};
+struct Home {
+  rules::CompileOptions rules;
+  bool asks = false;  // its cluster rules are asked of token servers; else it is one, at most
+};
+constexpr Home kAnyHome = {.rules = {.remote_allowed = true, .cluster_allowed = true}};
+
+// As a token server loads them: each by itself, for its clients ask by number.
+Result<void> CheckAsServed(const RuleSet& tokens) {
+  const std::vector<serve::TokenNamespace> spaces = TokenNamespaces(tokens, 1);
+  FG_RETURN_IF_ERROR(serve::CheckTokenRules(spaces));
+  const std::vector<size_t> clients(spaces.size(), 1);
+  const auto made = serve::MakeTokenRules(spaces, clients, /*shared=*/false, {});
+  if (!made.ok()) return made.error();
+  return {};
+}
 
 // `asked_by_name`: programs ask by resource, as far as the file tells.
-void CheckRules(const RuleSet& rules, const rules::CompileOptions& home, bool asked_by_name,
-                Findings& findings) {
+void CheckRules(const RuleSet& rules, const Home& home, bool asked_by_name, Findings& findings) {
   findings.rules += rules.rules.size();
-  const auto table = rules::Compile(rules, home);
+  const SplitRules split = SplitTokenRules(rules);
+  if (const Result<void> served = CheckAsServed(split.tokens); !served.ok())
+    AddLines(served.error().message, findings.errors);
+  const RuleSet& asked = home.asks ? rules : split.others;
+  const auto table = rules::Compile(asked, home.rules);
   if (!table.ok()) return AddLines(table.error().message, findings.errors);
   findings.warnings.insert(findings.warnings.end(), table->warnings.begin(), table->warnings.end());
   if (asked_by_name) return;
-  // Clients of token servers ask by number.
-  const auto unmet =
-      serve::ResourceWarnings(home.cluster_allowed ? SplitTokenRules(rules).others : rules);
+  const auto unmet = serve::ResourceWarnings(asked);
   findings.warnings.insert(findings.warnings.end(), unmet.begin(), unmet.end());
 }
 
-void CheckRuleFile(std::string_view text, const std::string& file,
-                   const rules::CompileOptions& home, bool asked_by_name, Findings& findings) {
+void CheckRuleFile(std::string_view text, const std::string& file, const Home& home,
+                   bool asked_by_name, Findings& findings) {
   const auto parsed = ParseRules(text, file);
   if (!parsed.ok()) return AddLines(parsed.error().message, findings.errors);
   findings.warnings.insert(findings.warnings.end(), parsed->warnings.begin(),
@@ -91,9 +109,11 @@ void CheckConfig(std::string_view text, const std::string& file, Findings& findi
   if (!parsed.ok()) return AddLines(parsed.error().message, findings.errors);
   findings.warnings = parsed->warnings;
   const bool asked_by_name = parsed->config.decisions_listen.has_value();
-  const bool cluster = parsed->config.cluster || parsed->config.token_server;
-  const rules::CompileOptions home = {.remote_allowed = parsed->config.store.has_value(),
-                                      .cluster_allowed = cluster};
+  // Where nobody counts cluster rules, they are an error, as at a client without servers.
+  const bool cluster = parsed->config.cluster.has_value();
+  const Home home = {
+      .rules = {.remote_allowed = parsed->config.store.has_value(), .cluster_allowed = cluster},
+      .asks = cluster || !parsed->config.token_server};
   if (parsed->config.inline_rules)
     CheckRules(*parsed->config.inline_rules, home, asked_by_name, findings);
   if (parsed->config.rules_path.empty()) return;

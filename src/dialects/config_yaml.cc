@@ -184,7 +184,10 @@ void ReadTokenServers(const Value& value, ClusterConfig& config) {
                 std::to_string(base::kTokenServersMax));
   }
   for (size_t i = 0; i < servers.size(); ++i) {
-    const std::string fault = TokenServerFault(servers[i]);
+    const auto here = servers.begin() + static_cast<std::ptrdiff_t>(i);
+    const bool again = std::find(servers.begin(), here, servers[i]) != here;
+    const std::string fault =
+        again ? Quote(servers[i]) + " is there twice" : TokenServerFault(servers[i]);
     if (fault.empty()) continue;
     const text::Node& item = value.node.IsSequence() ? value.node.items[i] : value.node;
     value.Part(value.field, item).Fault(fault);

@@ -151,6 +151,8 @@ TEST(ParseConfigTest, TokenServersAreCheckedAtTheirPlace) {
       ErrorOf("cluster: {servers: [a, \"b:0\"]}\n"),
       "flowguard.yaml:1:24: servers: \"b:0\" is no token server; write host:port, or host for "
       "port 18730");
+  EXPECT_EQ(ErrorOf("cluster: {servers: [a, a]}\n"),
+            "flowguard.yaml:1:24: servers: \"a\" is there twice");
   EXPECT_EQ(ErrorOf("cluster: {servers: []}\n"),
             "flowguard.yaml:1:20: servers: found 0 token servers; allowed 1 to 16");
   std::string many = "a";

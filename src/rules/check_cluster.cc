@@ -84,11 +84,15 @@ void CheckCluster(const Rule& rule, FaultsAt& faults) {
     faults.Error("flow_id", "found " + std::to_string(rule.cluster.flow_id) +
                                 "; above 0, or leave it away (then it is made from the name)");
   const std::string& space = rule.cluster.name_space;
-  // Which characters it may have, and how long it may be beside the rule's name, the token
-  // server says.
-  if (space.size() > base::kRuleNameBytesMax)
-    faults.Error("namespace", "found " + std::to_string(space.size()) + " bytes; at most " +
-                                  std::to_string(base::kRuleNameBytesMax));
+  // It stands beside the rule's name in that of the rule at the token server, which says how
+  // long both may be.
+  const auto good = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           std::string_view("._:/-@").find(c) != std::string_view::npos;
+  };
+  if (space.size() > base::kRuleNameBytesMax || !std::all_of(space.begin(), space.end(), good))
+    faults.Error("namespace", "a name has 1 to " + std::to_string(base::kRuleNameBytesMax) +
+                                  " letters, digits and . _ : / - @");
   if (rule.kind == RuleKind::kLimit) {
     CheckClusterLimit(rule, faults);
   } else {

@@ -172,8 +172,7 @@ class Maker {
     return counted;
   }
 
-  // A limit per client is each server's own, for the clients that it has: what they all
-  // admit is the limit of them all.
+  // A limit per client is each server's own, for the clients that are registered at it.
   [[nodiscard]] bool InStore(const Rule& rule) const noexcept {
     return shared_ && !rule.cluster.per_client;
   }

@@ -137,11 +137,12 @@ class Faults(Cluster):
         for asker in askers:
             asker.start()
         harness.wait_until(lambda: all(len(asker.answers) > 20 for asker in askers), "a load")
+        moves = [self.metric(node, "flowguard_cluster_moves_total") for node in nodes]
         killed = time.monotonic()
         servers[0].child.kill()
-        for node in nodes:
-            harness.wait_until(lambda n=node: self.metric(n, "flowguard_cluster_moves_total") >= 2,
-                               "it has moved")
+        for node, before in zip(nodes, moves):
+            harness.wait_until(lambda n=node, b=before: self.metric(
+                n, "flowguard_cluster_moves_total") > b, "it has moved")
         moved = time.monotonic()
         harness.wait_until(lambda: time.monotonic() > moved + SECONDS, "a load behind it")
         for asker in askers:
@@ -160,6 +161,8 @@ class Faults(Cluster):
         self.rules(f"{self.LIMIT}/h")
         server = self.server()
         nodes = [self.node(server.token_server) for _ in range(2)]
+        harness.wait_until(lambda: self.metric(nodes[0], "flowguard_cluster_clients") == 2,
+                           "both are registered")
         asker = Asker(nodes[0])
         asker.start()
         harness.wait_until(lambda: len(asker.answers) > 20, "a load")

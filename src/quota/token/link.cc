@@ -66,6 +66,7 @@ void Link::OnConnected() {
   if (!net::ConnectSucceeded(fd_.get()) || net::IsSelfConnected(fd_.get()))
     return Close("the connection was refused");
   state_ = State::kGreeting;
+  net::NoticeLostPeer(fd_.get());
   Ping(kPingXid);
 }
 
@@ -141,8 +142,9 @@ void Link::OnStateTimer() noexcept {
     case State::kGreeting:
       return Close("it took longer than the time to connect");
     case State::kReady:
-      // Registers anew, and hears how many clients there are.
-      if (!options_.name_space.empty()) Ping(kPingXid);
+      // Registers anew, and hears how many clients there are; and is not quiet for long, which
+      // what stands between may not bear.
+      Ping(kPingXid);
       loop_.ArmAfter(state_timer_, options_.register_every);
       return;
     case State::kBroken:
@@ -156,12 +158,8 @@ void Link::OnStateTimer() noexcept {
 
 // --- asking
 
-bool Link::HasRoom() const noexcept {
-  return ready() && out_.size() - sent_ < base::kTokenUnsentBytesMax;
-}
-
 bool Link::Ask(const LinkQuestion& question, Instant deadline, uint64_t ticket) noexcept {
-  if (!HasRoom() || pending_ == base::kTokenAsksMax) return false;
+  if (!ready() || !HasRoom() || pending_ == base::kTokenAsksMax) return false;
   const uint32_t place = Enlist(deadline, ticket);
   const int32_t xid = asked_[place].xid;
   switch (question.type) {
@@ -182,7 +180,8 @@ bool Link::Ask(const LinkQuestion& question, Instant deadline, uint64_t ticket) 
 }
 
 bool Link::Release(int64_t token_id) noexcept {
-  if (!HasRoom()) return false;
+  const bool connected = state_ == State::kReady || state_ == State::kBroken;
+  if (!connected || !HasRoom()) return false;
   wire::token::AppendConcurrentRelease(kPingXid, token_id, out_);
   AskForFlush();
   return true;
@@ -246,7 +245,9 @@ void Link::Missed(bool patient) noexcept {
   state_ = State::kBroken;
   silent_since_ = loop_.Now();
   Add(metrics_.broken);
-  probe_wait_ = kProbeFirst;
+  // One that answers pings and nothing else is asked more and more seldom.
+  const bool lived = loop_.Now() - ready_since_ >= kGoodLife;
+  probe_wait_ = lived ? kProbeFirst : std::clamp(2 * probe_wait_, kProbeFirst, kProbeMax);
   loop_.ArmAfter(state_timer_, probe_wait_);
   owner_.OnDown(*this, "it does not answer in time");
 }
@@ -331,7 +332,13 @@ void Link::OnAnswerRead(const Answer& answer) noexcept {
   if (answer.type == static_cast<int8_t>(Type::kPing)) return OnPong(answer);
   const uint32_t place =
       answer.xid > 0 ? static_cast<uint32_t>(answer.xid - 1) % base::kTokenAsksMax : kNone;
-  if (place >= asked_.size() || asked_[place].xid != answer.xid) return Add(metrics_.late);
+  if (place >= asked_.size() || asked_[place].xid != answer.xid) {
+    Add(metrics_.late);
+    // Nobody holds it: it would be taken for as long as it may live.
+    if (answer.status == wire::token::Status::kOk && answer.token_id != 0)
+      static_cast<void>(Release(answer.token_id));
+    return;
+  }
   const uint64_t ticket = asked_[place].ticket;
   Delist(place);
   missed_ = 0;

@@ -95,7 +95,7 @@ class Link final : public net::Watcher, private net::ResolverUser {
   // answer or to be sent as may.
   // Cost: no allocation once as much was out before; deadlines that come in order.
   [[nodiscard]] bool Ask(const LinkQuestion& question, Instant deadline, uint64_t ticket) noexcept;
-  // Gives a token back; nobody is told.  False: as Ask.
+  // Gives a token back; nobody is told.  False: there is no connection, or no room.
   [[nodiscard]] bool Release(int64_t token_id) noexcept;
 
   // Questions without an answer.
@@ -154,7 +154,9 @@ class Link final : public net::Watcher, private net::ResolverUser {
   void CloseQuietly() noexcept;
   void LoseAll() noexcept;
 
-  [[nodiscard]] bool HasRoom() const noexcept;
+  [[nodiscard]] bool HasRoom() const noexcept {
+    return out_.size() - sent_ < base::kTokenUnsentBytesMax;
+  }
   uint32_t Enlist(Instant deadline, uint64_t ticket) noexcept;
   void Missed(bool patient) noexcept;
   void Delist(uint32_t place) noexcept;

@@ -204,6 +204,27 @@ TEST_F(LinkTest, AServerThatAnswersTooLateIsBrokenAndStaysSo) {
   EXPECT_FALSE(link->ready());
 }
 
+// Whoever asked has gone on without it.
+TEST_F(LinkTest, ATokenThatComesTooLateGoesBackAlsoWhileTheServerIsBroken) {
+  Make();
+  for (const bool broken : {false, true}) {
+    ASSERT_TRUE(link->Ask({.type = Type::kConcurrentAcquire, .flow_id = 7}, loop->Now() + 20ms, 1));
+    Turn();
+    const Asked asked = server.Questions().at(0);
+    server.clients = 0;
+    Advance(21ms);
+    if (broken) Miss(3);
+    EXPECT_EQ(link->ready(), !broken);
+    server.Questions();
+    server.AnswerToken(asked, Status::kOk, 99);
+    Turn();
+    const std::vector<Asked> after = server.Questions();
+    ASSERT_EQ(after.size(), 1u);
+    EXPECT_EQ(after[0].token_id, 99);
+  }
+  EXPECT_TRUE(link->Release(100)) << "of a call that ends meanwhile";
+}
+
 TEST_F(LinkTest, QuestionsWithLittleTimeTellNothingOfTheServer) {
   Make();
   for (uint64_t ticket = 1; ticket <= 10; ++ticket) {

@@ -43,6 +43,16 @@ Type TypeOf(const Rule& rule) noexcept {
   return Type::kFlow;
 }
 
+// Of a take that is not asked: nothing is held of it, and it does not refuse.
+TakeOutcome Untouched(const Rate& rate) noexcept {
+  TakeOutcome outcome;
+  outcome.status = TakeOutcome::Status::kTaken;
+  outcome.numbers.allowed = true;
+  outcome.numbers.limit = rate.limit;
+  outcome.numbers.remaining = rate.limit;
+  return outcome;
+}
+
 }  // namespace
 
 TokenStore::TokenStore(net::Loop& loop, TokenStoreOptions options)
@@ -115,6 +125,7 @@ void TokenStore::Take(std::span<const RemoteTake> takes, Instant now, Instant de
     const Rule& rule = takes[i].rule->rule;
     Question& question = call.questions[i];
     question.asks = {.type = TypeOf(rule), .flow_id = rules::FlowIdOf(rule)};
+    question.peeks = takes[i].cost == 0;
     question.askable = takes[i].cost > 0 && takes[i].cost <= std::numeric_limits<int32_t>::max();
     question.asks.count = question.askable ? static_cast<int32_t>(takes[i].cost) : 0;
     question.soft = IsSoft(rule);
@@ -135,6 +146,10 @@ void TokenStore::Take(std::span<const RemoteTake> takes, Instant now, Instant de
 bool TokenStore::GoOn(Call& call, size_t place) noexcept {
   for (; call.next < call.count; ++call.next) {
     const Question& question = call.questions[call.next];
+    if (question.peeks) {
+      call.outcomes[call.next] = Untouched(question.rate);
+      continue;
+    }
     Link* const link = Preferred();
     // Behind the deadline a server would take what nobody gets.
     const bool asks = question.askable && link != nullptr && call.deadline > loop_.Now();
@@ -177,12 +192,8 @@ void TokenStore::Undo(const Question& question, TakeOutcome& outcome) noexcept {
 void TokenStore::Refuse(Call& call) noexcept {
   for (size_t i = 0; i < call.next; ++i)
     Undo(call.questions[i], call.outcomes[i]);
-  // Not asked: nothing is held of them, and they do not refuse.
-  for (size_t i = call.next; i < call.count; ++i) {
-    call.outcomes[i].status = TakeOutcome::Status::kTaken;
-    call.outcomes[i].numbers.allowed = true;
-    call.outcomes[i].numbers.limit = call.questions[i].rate.limit;
-  }
+  for (size_t i = call.next; i < call.count; ++i)
+    call.outcomes[i] = Untouched(call.questions[i].rate);
 }
 
 void TokenStore::End(Call& call, size_t place) noexcept {
@@ -267,7 +278,12 @@ void TokenStore::OnDown(Link& link, std::string_view problem) noexcept {
 }
 
 void TokenStore::OnClients(Link& link, int32_t clients) noexcept {
-  if (&link != Preferred() || clients == clients_.load(std::memory_order_relaxed)) return;
+  if (&link != Preferred()) return;
+  // A server that has just started knows only those who have come back already: fewer are
+  // believed when they are told a second time.
+  const bool fewer = clients < clients_.load(std::memory_order_relaxed);
+  const bool told_fewer = std::exchange(told_fewer_, fewer);
+  if ((fewer && !told_fewer) || clients == clients_.load(std::memory_order_relaxed)) return;
   clients_.store(clients, std::memory_order_relaxed);
   const int nodes = std::min(clients, base::kNodesMax);
   nodes_.store(nodes, std::memory_order_relaxed);

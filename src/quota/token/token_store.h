@@ -13,7 +13,7 @@
 //
 // The protocol takes nothing back but tokens, and peeks at nothing: of the takes of one
 // request, which are asked one after the other, those that were granted before another one
-// refused are lost, and counted; a peek is answered as failed.
+// refused are lost, and counted; a peek is answered as if nothing had been taken, unasked.
 //
 // Threads: the loop's, save status(), which any may call.
 // Memory:  bounded: kTokenCallsMax requests; more are answered as failed.
@@ -100,6 +100,7 @@ class TokenStore final : public engine::QuotaStore, private LinkOwner {
     LinkQuestion asks;  // its text views `texts` of the call
     bool soft = false;  // its refusal stops nothing
     bool askable = false;
+    bool peeks = false;
     Rate rate;
   };
   struct Call {
@@ -143,6 +144,7 @@ class TokenStore final : public engine::QuotaStore, private LinkOwner {
   const TokenStoreOptions options_;
   std::vector<std::unique_ptr<Link>> links_;  // in the order of the options
   int asked_server_ = -1;
+  bool told_fewer_ = false;                   // clients than before, the last time
   bool has_asked_ = false;                    // before that it is no matter who came first
   std::vector<std::unique_ptr<Call>> calls_;  // all that were ever needed at once
   std::vector<size_t> free_;

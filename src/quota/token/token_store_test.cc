@@ -200,7 +200,7 @@ TEST_F(TokenStoreTest, ATokenGoesBackWhenAnotherRuleRefusesAndWithItsReceipt) {
   EXPECT_EQ(servers[0].Questions().at(0).token_id, 4712);
 }
 
-TEST_F(TokenStoreTest, APeekAndACostThatCannotBeSentFailAlone) {
+TEST_F(TokenStoreTest, APeekIsAnsweredUnaskedAndACostThatCannotBeSentFailsAlone) {
   Make();
   const rules::CompiledRule& rule = RuleOf("a", 1);
   Take(1, {TakeOf(rule, 0), TakeOf(rule, int64_t{1} << 32), TakeOf(rule)});
@@ -208,7 +208,10 @@ TEST_F(TokenStoreTest, APeekAndACostThatCannotBeSentFailAlone) {
   ASSERT_EQ(asked.size(), 1u);
   servers[0].Answer(asked[0], Status::kOk);
   Turn();
-  EXPECT_EQ(EndsOf(1), (Ends{kFailed, kFailed, kTaken}));
+  EXPECT_EQ(EndsOf(1), (Ends{kTaken, kFailed, kTaken}));
+  EXPECT_EQ(ended[1][0].numbers.remaining, 10);
+  EXPECT_EQ(ended[1][0].receipt.cost, 0);
+  EXPECT_EQ(store->status().failed, 1u);
 }
 
 TEST_F(TokenStoreTest, FailsAtOnceWhileNoServerAnswersAndInTimeOnceOneIsSilent) {
@@ -257,6 +260,19 @@ TEST_F(TokenStoreTest, TellsHowManyClientsShareTheLimits) {
   Greet();
   EXPECT_EQ(store->Nodes(), 12);
   EXPECT_THAT(told_nodes, ElementsAre(1, 12));
+}
+
+TEST_F(TokenStoreTest, FewerClientsAreBelievedTheSecondTime) {
+  Make();
+  servers[0].clients = 12;
+  Advance(5s);
+  Greet();
+  for (const int nodes : {12, 3}) {
+    servers[0].clients = 3;
+    Advance(5s);
+    Greet();
+    EXPECT_EQ(store->Nodes(), nodes);
+  }
 }
 
 TEST_F(TokenStoreTest, OneThatDoesNotRegisterKnowsTheNodesItWasTold) {
