@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dialects/config_yaml.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "flowguard/rules_text.h"

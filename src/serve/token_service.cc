@@ -2,6 +2,7 @@
 #include "serve/token_service.h"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <utility>
 

@@ -89,7 +89,7 @@ TEST_F(LinkTest, AsksAgainHowManyClientsThereAre) {
 TEST_F(LinkTest, QuestionsOfATurnGoInOneWriteAndAnswersComeInAnyOrder) {
   Make();
   const size_t reads = server.reads();
-  for (const uint64_t ticket : {11, 12, 13})
+  for (const uint64_t ticket : {uint64_t{11}, uint64_t{12}, uint64_t{13}})
     ASSERT_TRUE(link->Ask({.flow_id = 1000 + static_cast<int64_t>(ticket), .count = 2},
                           loop->Now() + 20ms, ticket));
   Turn();
